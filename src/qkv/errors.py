@@ -1,0 +1,102 @@
+"""What can go wrong, as a key with its facts: one English line here, the Chinese one in `qkv.words`.
+
+A caller who meets one of these reads what was expected and what came. A program reads `key` and `facts`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+MESSAGES = {
+    # arrays and their shapes
+    "axes": "{name} must have at least {expected} axes {axes}, but its shape is {shape}",
+    "dtype": "{name} must be {expected}, but its dtype is {dtype}",
+    "same_size": "{name} has {axis}={size} but {other} has {axis}={other_size}",
+    "groups": "q has {n_heads} heads, which is no multiple of the {n_kv_heads} heads of k and v",
+    "batch": "the leading axes of {names} do not broadcast: {shapes}",
+    "broadcast": "{name} has shape {shape}, which does not broadcast to the scores {scores}",
+    "shape": "{name} must have shape {expected}, but its shape is {shape}",
+    "table": "{name} says {expected} {axis}, but {shape} came with {size}",
+    # arguments of attention
+    "mask_dtype": "mask must be boolean (True = may look), but its dtype is {dtype}; to add numbers to the scores use bias=",
+    "bias_dtype": "bias must be a number to add to each score, but its dtype is {dtype}; to hide keys use mask=",
+    "offset_needed": "q has Tq={Tq} but k has Tk={Tk}, so {rule} needs offset=: "
+    "{continued} (Tk - Tq) to continue a sequence, 0 to align the first query with the first key",
+    "number": "{name} must be {expected}, but it is {value!r}",
+    "choice": "{name} must be one of {choices}, but it is {value!r}",
+    "divides": "{name}={size} must be a multiple of {by}={by_size}",
+    "positions": "{name} reaches position {last}, but {known} positions are known",
+    "unused": "{name} has no effect when {reason}",
+    # watching
+    "contract": "{op}: {name} has {axis}={size}, but {axis} is {other_size} in {other}",
+    "rank": "{op}: {name} is declared {axes}, but its shape is {shape}",
+    "no_entry": "the trace holds no {path!r}; near it: {near}",
+    "never_fired": "edit: nothing ran at {paths}; what ran: {near}",
+    "edit_shape": "edit at {path!r} must keep the shape {expected}, but returned {shape}",
+    "frozen": "edit at {path!r}: the other run has shape {other_shape} there, this one {shape}",
+    # the walk-through
+    "empty_text": "there is no token in the text: give at least one character or word",
+    "no_step": "there is no step {name!r}; the steps are: {choices}",
+    "no_token": "there is no token {token!r} in the sentence; its tokens are: {tokens}",
+    # files
+    "no_file": "no such file: {path}",
+    "not_a_file": "{path} is not a {kind}",
+    "pickle": "{path} is a pickle, which can run code when it is opened; convert it to safetensors first",
+    "damaged": "{path} is damaged or not what it says: {reason}",
+    "no_architecture": "{path} asks for architecture {architecture!r}; known are: {known}",
+    "config_missing": "{path} has no {name!r}",
+    "config_unknown": "{path}: {name!r} is not a setting that is understood; it would have been ignored",
+    "config_value": "{path}: {name!r} must be {expected}, but it is {value!r}",
+    "tensor_missing": "{path} has no tensor {names}",
+    "tensor_left_over": "{path} has tensors that no part of the model uses: {names}",
+    "tensor_shape": "{path}: tensor {name!r} must have shape {expected}, but its shape is {shape}",
+    "tensor_value": "{path}: tensor {name!r} holds {what}",
+    "too_long": "the text has {size} tokens, but the model takes at most {limit}; nothing is cut silently",
+    "extra": "this needs the package {package!r}: pip install 'qkv[{extra}]'",
+}
+
+
+class QkvError(Exception):
+    """Something a caller did, or a file holds, that cannot be right.
+
+    Parameters
+    ----------
+    key : str
+        Which message: a key of `MESSAGES`.
+    **facts
+        What the message names.
+
+    Examples
+    --------
+    >>> print(ShapeError("same_size", name="k", axis="d_k", size=64, other="q", other_size=32))
+    k has d_k=64 but q has d_k=32
+    """
+
+    def __init__(self, key: str, **facts: Any) -> None:
+        super().__init__(MESSAGES[key].format(**facts))
+        self.key = key
+        self.facts = facts
+
+
+class ShapeError(QkvError, ValueError):
+    """Arrays whose shapes do not fit."""
+
+
+class DtypeError(QkvError, TypeError):
+    """An array of a kind that cannot be used here."""
+
+
+class ArgumentError(QkvError, ValueError):
+    """An argument outside what it may be."""
+
+
+class WatchError(QkvError, LookupError):
+    """A path that was never computed, or an edit that cannot be applied."""
+
+
+class FileError(QkvError, ValueError):
+    """A file that is missing, damaged, hostile or not understood."""
+
+
+class MissingExtraError(QkvError, ImportError):
+    """A package of an extra that is not installed."""

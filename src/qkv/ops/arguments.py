@@ -1,0 +1,223 @@
+"""Reading a call of attention: every argument checked once, so that the formulas need not look again.
+
+Whatever is wrong becomes one line that names the argument, what was expected and what came.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import ArgumentError, DtypeError, ShapeError
+from . import masks
+from .biases import Bias
+from .masks import Rule
+from .precision import Array, answer_dtype, number, working_dtype
+
+Window = int | tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of attention, understood: arrays in their working dtype, `visible` and `bias` as arrays or None.
+
+    Attributes
+    ----------
+    q, k, v : (..., H, Tq, d_k), (..., Hkv, Tk, d_k), (..., Hkv, Tk, d_v) ndarray
+    visible : bool ndarray or None
+        Broadcasts to the scores (..., H, Tq, Tk); None: every key may be looked at.
+    bias : ndarray or None
+        Broadcasts to the scores, in the working dtype.
+    scale : float
+    softcap : float or None
+    sinks : (H, 1) ndarray or None
+    dtype : dtype
+        Of the answer.
+    """
+
+    q: Array
+    k: Array
+    v: Array
+    visible: Array | None
+    bias: Array | None
+    scale: float
+    softcap: float | None
+    sinks: Array | None
+    dtype: np.dtype[Any]
+
+
+def read_call(
+    q: ArrayLike,
+    k: ArrayLike,
+    v: ArrayLike,
+    *,
+    mask: ArrayLike | Rule | None,
+    bias: ArrayLike | Bias | None,
+    causal: bool,
+    window: Window | None,
+    offset: ArrayLike | None,
+    scale: float | None,
+    softcap: float | None,
+    sinks: ArrayLike | None,
+) -> Call:
+    """Check the arguments of `attention` and bring them into one form.
+
+    Raises
+    ------
+    ShapeError, DtypeError, ArgumentError
+        One line each: see `qkv.errors`.
+    """
+    q, k, v = number("q", q), number("k", k), number("v", v)
+    scores = _shapes(q, k, v)
+    dtype = answer_dtype(q, k, v)
+    working = working_dtype(dtype)
+    rule = _rule(mask, causal, window)
+    i, j = _positions(offset, scores, rule, bias)
+    seen = None if mask is None or isinstance(mask, Rule) else _mask_array(mask, scores)
+    if rule is not None:
+        allowed = _fits("mask", rule(i, j), scores)
+        seen = allowed if seen is None else seen & allowed
+    added = None
+    if bias is not None:
+        added = _bias_array(bias(i, j) if isinstance(bias, Bias) else bias, scores).astype(working, copy=False)
+        hiding = np.isneginf(added)
+        if hiding.any():  # a bias of -inf is a mask at that place
+            seen = ~hiding if seen is None else seen & ~hiding
+    return Call(
+        q=q.astype(working, copy=False),
+        k=k.astype(working, copy=False),
+        v=v.astype(working, copy=False),
+        visible=seen,
+        bias=added,
+        scale=_scale(scale, q.shape[-1]),
+        softcap=None if softcap is None else _positive("softcap", softcap),
+        sinks=None if sinks is None else _sinks(sinks, q).astype(working, copy=False),
+        dtype=dtype,
+    )
+
+
+def _shapes(q: Array, k: Array, v: Array) -> tuple[int, ...]:
+    """The shape of the scores (..., H, Tq, Tk), or (Tq, Tk) when all three are matrices."""
+    for name, x, axes in (
+        ("q", q, "(..., H, Tq, d_k)"),
+        ("k", k, "(..., Hkv, Tk, d_k)"),
+        ("v", v, "(..., Hkv, Tk, d_v)"),
+    ):
+        if x.ndim < 2:
+            raise ShapeError("axes", name=name, expected=2, axes=axes, shape=x.shape)
+    _same("k", k.shape[-1], "q", q.shape[-1], "d_k")
+    _same("v", v.shape[-2], "k", k.shape[-2], "Tk")
+    H, Hkv, Hv = (x.shape[-3] if x.ndim > 2 else 1 for x in (q, k, v))
+    _same("v", Hv, "k", Hkv, "Hkv")
+    if H != Hkv and (Hkv == 0 or H % Hkv):
+        raise ShapeError("groups", n_heads=H, n_kv_heads=Hkv)
+    try:
+        lead = np.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3])
+    except ValueError:
+        shapes = ", ".join(str(x.shape) for x in (q, k, v))
+        raise ShapeError("batch", names="q, k, v", shapes=shapes) from None
+    heads = (H,) if max(q.ndim, k.ndim, v.ndim) > 2 else ()
+    return (*lead, *heads, q.shape[-2], k.shape[-2])
+
+
+def _same(name: str, size: int, other: str, other_size: int, axis: str) -> None:
+    if size != other_size:
+        raise ShapeError("same_size", name=name, axis=axis, size=size, other=other, other_size=other_size)
+
+
+def _rule(mask: ArrayLike | Rule | None, causal: bool, window: Window | None) -> Rule | None:
+    """The rules on positions that were asked for, all of which must hold."""
+    rules = [mask] if isinstance(mask, Rule) else []
+    if causal:
+        rules.append(masks.causal())
+    if isinstance(window, tuple) and len(window) == 2:
+        rules.append(masks.window(*window))
+    elif window is not None:
+        if not isinstance(window, int | np.integer) or isinstance(window, bool) or window < 1:
+            expected = "a number of keys of at least 1, or (left, right) neighbours"
+            raise ArgumentError("number", name="window", expected=expected, value=window)
+        rules.append(masks.window(int(window) - 1, 0))
+    if not rules:
+        return None
+    joined = rules[0]
+    for rule in rules[1:]:
+        joined = joined & rule
+    return joined
+
+
+def _positions(
+    offset: ArrayLike | None, scores: tuple[int, ...], rule: Rule | None, bias: object
+) -> tuple[Array, Array]:
+    """Query positions (Tq,), or (*B, 1, Tq) for an offset per member of the batch, and key positions (Tk,)."""
+    Tq, Tk = scores[-2:]
+    asks = rule.name if rule is not None and rule.uses_query else bias.name if isinstance(bias, Bias) else None
+    if offset is None:
+        if asks and Tq != Tk and Tq and Tk:
+            raise ArgumentError("offset_needed", Tq=Tq, Tk=Tk, rule=asks, continued=Tk - Tq)
+        offset = 0
+    start = np.asarray(offset)
+    if start.dtype.kind not in "iu":
+        raise DtypeError("dtype", name="offset", expected="integer", dtype=start.dtype)
+    start = start.astype(np.int64)
+    if start.ndim:
+        lead = scores[:-3]
+        if start.ndim > len(lead) or any(a not in (1, b) for a, b in zip(start.shape[::-1], lead[::-1])):
+            raise ShapeError("shape", name="offset", expected=f"() or {lead}, one per batch member", shape=start.shape)
+        start = start[..., None, None]
+    return start + np.arange(Tq), np.arange(Tk)
+
+
+def _mask_array(mask: ArrayLike, scores: tuple[int, ...]) -> Array:
+    array = np.asarray(mask)
+    if array.dtype != bool:
+        raise DtypeError("mask_dtype", dtype=array.dtype)
+    return _fits("mask", array, scores)
+
+
+def _bias_array(bias: ArrayLike, scores: tuple[int, ...]) -> Array:
+    array = np.asarray(bias)
+    if array.dtype == bool:
+        raise DtypeError("bias_dtype", dtype=array.dtype)
+    return _fits("bias", number("bias", array), scores)
+
+
+def _fits(name: str, array: Array, scores: tuple[int, ...]) -> Array:
+    """`array`, if it broadcasts to the scores without enlarging them."""
+    if array.ndim > len(scores) or any(a not in (1, b) for a, b in zip(array.shape[::-1], scores[::-1])):
+        raise ShapeError("broadcast", name=name, shape=array.shape, scores=scores)
+    return array
+
+
+def _scale(scale: float | None, d_k: int) -> float:
+    if scale is None:
+        return 1 / math.sqrt(d_k) if d_k else 1.0
+    return _finite("scale", scale)
+
+
+def _positive(name: str, value: float) -> float:
+    if _finite(name, value) <= 0:
+        raise ArgumentError("number", name=name, expected="positive, or None for none", value=value)
+    return float(value)
+
+
+def _finite(name: str, value: float) -> float:
+    try:
+        finite = math.isfinite(value)
+    except TypeError:
+        finite = False
+    if not finite:
+        raise ArgumentError("number", name=name, expected="a finite number", value=value)
+    return float(value)
+
+
+def _sinks(sinks: ArrayLike, q: Array) -> Array:
+    """(H, 1), to stand beside the scores' queries; a scalar for a single head given as a matrix."""
+    array = number("sinks", sinks)
+    expected: tuple[int, ...] = (q.shape[-3],) if q.ndim > 2 else ()
+    if array.shape != expected and not (q.ndim == 2 and array.shape == (1,)):
+        raise ShapeError("shape", name="sinks", expected=f"{expected}, one per head", shape=array.shape)
+    return array.reshape(*expected, 1)

@@ -1,0 +1,105 @@
+"""Normalisation: bring the features of each token to a common size."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..contract import op
+from ..errors import ShapeError
+from .precision import Array, number, widened
+
+
+@op(x="*A", centred="*A", variance="*R", normed="*A", out="*A")
+def layer_norm(
+    x: ArrayLike,
+    gamma: ArrayLike | None = None,
+    beta: ArrayLike | None = None,
+    eps: float = 1e-5,
+    axis: int | tuple[int, ...] = -1,
+) -> Array:
+    """Shift each token to mean 0, stretch it to variance 1, then apply a learnt stretch and shift.
+
+    Parameters
+    ----------
+    x : (..., d) array_like
+    gamma, beta : (d,) array_like, optional
+        The learnt stretch and shift, of the shape of the normalised axes.
+    eps : float
+        Added to the variance, inside the root.
+    axis : int or tuple of int
+        The axes that are normalised.
+
+    Returns
+    -------
+    (..., d) ndarray
+        Same dtype as `x`.
+
+    Notes
+    -----
+    gamma (x - mean) / sqrt(var + eps) + beta, the variance divided by d, not d - 1
+    (Ba, Kiros, Hinton, "Layer Normalization", arXiv 1607.06450, section 3).
+
+    Examples
+    --------
+    >>> layer_norm([[1.0, 2.0, 6.0]], eps=0).round(4)
+    array([[-0.9258, -0.4629,  1.3887]])
+    """
+    x, dtype = widened("x", x)
+    centred = x - x.mean(axis=axis, keepdims=True)
+    variance = (centred * centred).mean(axis=axis, keepdims=True)
+    normed = centred / np.sqrt(variance + eps)
+    out = _affine(normed, gamma, beta, axis)
+    return out.astype(dtype, copy=False)
+
+
+@op(x="*A", mean_square="*R", normed="*A", out="*A")
+def rms_norm(
+    x: ArrayLike, gamma: ArrayLike | None = None, eps: float = 1e-6, axis: int | tuple[int, ...] = -1
+) -> Array:
+    """Stretch each token to root mean square 1, then apply a learnt stretch.
+
+    Parameters
+    ----------
+    x : (..., d) array_like
+    gamma : (d,) array_like, optional
+    eps : float
+        Added to the mean square, inside the root.
+    axis : int or tuple of int
+
+    Returns
+    -------
+    (..., d) ndarray
+        Same dtype as `x`.
+
+    Notes
+    -----
+    gamma x / sqrt(mean(x^2) + eps) (Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467, section 4).
+
+    Examples
+    --------
+    >>> rms_norm([[3.0, 4.0]], eps=0).round(4)
+    array([[0.8485, 1.1314]])
+    """
+    x, dtype = widened("x", x)
+    mean_square = (x * x).mean(axis=axis, keepdims=True)
+    normed = x / np.sqrt(mean_square + eps)
+    out = _affine(normed, gamma, None, axis)
+    return out.astype(dtype, copy=False)
+
+
+def _affine(normed: Array, gamma: ArrayLike | None, beta: ArrayLike | None, axis: int | tuple[int, ...]) -> Array:
+    """gamma * normed + beta, with gamma and beta laid along the normalised axes."""
+    axes = sorted(a % normed.ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
+    along = [normed.shape[a] if a in axes else 1 for a in range(normed.ndim)]
+
+    def laid(name: str, values: ArrayLike) -> Array:
+        values = number(name, values).astype(normed.dtype, copy=False)
+        expected = tuple(normed.shape[a] for a in axes)
+        if values.shape != expected:
+            raise ShapeError("shape", name=name, expected=expected, shape=values.shape)
+        return values.reshape(along)
+
+    if gamma is not None:
+        normed = normed * laid("gamma", gamma)
+    return normed if beta is None else normed + laid("beta", beta)

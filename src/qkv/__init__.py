@@ -1,10 +1,23 @@
-"""qkv: attention you can open up."""
+"""qkv: attention you can open up.
 
-from . import errors, ops
+>>> import qkv
+>>> with qkv.record() as trace:
+...     out = qkv.attention([[1.0, 0.0]], [[1.0, 0.0], [0.0, 1.0]], [[1.0], [2.0]])
+>>> trace["attention.weights"].round(2)
+array([[0.67, 0.33]])
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from . import ops
 from .errors import QkvError
 from .ops import (
     attention,
     biases,
+    cross_entropy,
     gelu,
     layer_norm,
     log_softmax,
@@ -18,4 +31,64 @@ from .ops import (
     softmax,
 )
 
+if TYPE_CHECKING:
+    from . import layers
+    from .models import load
+    from .trace import Trace, edit, edits, first_difference, record
+    from .views import compare, explain
+
 __version__ = "0.1.0"
+
+# What is not needed to compute attention is imported when it is first asked for.
+_LATER = {
+    "layers": ".layers",
+    "load": ".models",
+    "Trace": ".trace",
+    "edit": ".trace",
+    "edits": ".trace",
+    "first_difference": ".trace",
+    "record": ".trace",
+    "compare": ".views",
+    "explain": ".views",
+}
+
+__all__ = [
+    "QkvError",
+    "Trace",
+    "attention",
+    "biases",
+    "compare",
+    "cross_entropy",
+    "edit",
+    "edits",
+    "explain",
+    "first_difference",
+    "gelu",
+    "layer_norm",
+    "layers",
+    "load",
+    "log_softmax",
+    "logsumexp",
+    "masks",
+    "ops",
+    "record",
+    "rms_norm",
+    "rope",
+    "scaled_dot_product_attention",
+    "silu",
+    "sinusoidal_positions",
+    "softmax",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'qkv' has no attribute {name!r}")
+    module = importlib.import_module(_LATER[name], __name__)
+    found = module if _LATER[name] == f".{name}" else getattr(module, name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -77,6 +77,9 @@ class QkvError(Exception):
         self.key = key
         self.facts = facts
 
+    def __str__(self) -> str:
+        return str(self.args[0])
+
 
 class ShapeError(QkvError, ValueError):
     """Arrays whose shapes do not fit."""
@@ -90,7 +93,7 @@ class ArgumentError(QkvError, ValueError):
     """An argument outside what it may be."""
 
 
-class WatchError(QkvError, LookupError):
+class WatchError(QkvError, KeyError):
     """A path that was never computed, or an edit that cannot be applied."""
 
 

@@ -10,7 +10,7 @@ from ..errors import ShapeError
 from .precision import Array, number, widened
 
 
-@op(x="*A", centred="*A", variance="*R", normed="*A", out="*A")
+@op(x="*B d_model", centred="*B d_model", variance="*B 1", normed="*B d_model", out="*B d_model")
 def layer_norm(
     x: ArrayLike,
     gamma: ArrayLike | None = None,
@@ -53,7 +53,7 @@ def layer_norm(
     return out.astype(dtype, copy=False)
 
 
-@op(x="*A", mean_square="*R", normed="*A", out="*A")
+@op(x="*B d_model", mean_square="*B 1", normed="*B d_model", out="*B d_model")
 def rms_norm(
     x: ArrayLike, gamma: ArrayLike | None = None, eps: float = 1e-6, axis: int | tuple[int, ...] = -1
 ) -> Array:

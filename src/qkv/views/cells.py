@@ -21,7 +21,6 @@ UNICODE = "latest"
 
 NO_LINE_STARTS_WITH = frozenset("，。、；：？！）】》」』〉〕…—～·％”’,.;:?!)]}%")
 NO_LINE_ENDS_WITH = frozenset("（【《「『〈〔“‘([{")
-INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp", "Zs"}
 BLANKS = " \n\N{NO-BREAK SPACE}\N{IDEOGRAPHIC SPACE}"
 VISIBLE_BLANKS = {" ": "␠", "\n": "⏎", "\N{NO-BREAK SPACE}": "\\xa0", "\N{IDEOGRAPHIC SPACE}": "\\u3000"}
 
@@ -68,12 +67,14 @@ def cut(text: str, cells: int, screen: Screen) -> str:
     """
     if width(text, screen) <= cells:
         return text
+    if cells < 1:
+        return ""
     kept = ""
     for grapheme in graphemes(text):
         if width(kept + grapheme, screen) > cells - 1:
             break
         kept += grapheme
-    return (kept + sign("…", "~", screen))[: max(cells, 0)]
+    return kept + sign("…", "~", screen)
 
 
 def safe(text: str, screen: Screen) -> str:
@@ -101,7 +102,7 @@ def label(text: str, screen: Screen) -> str:
 
 def _shown(text: str, i: int) -> str:
     character = text[i]
-    if category(character) not in INVISIBLE and (i > 0 or cell_len(character, UNICODE) > 0):
+    if character.isprintable() and (i > 0 or cell_len(character, UNICODE) > 0):
         return character
     # A mark that opens a text has nothing to stand on but what the view drew before it, so it is escaped as well.
     if character in BLANKS or (character == "\N{ZERO WIDTH JOINER}" and _joins_pictures(text, i)):

@@ -25,7 +25,7 @@ TERMINAL_WIDTH = 80
 NARROWEST = 20
 
 # Consoles with these encodings draw East-Asian-ambiguous characters two cells wide.
-WIDE_ENCODINGS = set(["gbk", "gb2312", "gb18030", "big5", "big5hkscs", "cp950", "cp932", "shift_jis", "euc_jp", "cp949", "euc_kr"])
+WIDE_ENCODINGS = {"gbk", "gb2312", "gb18030", "big5", "big5hkscs", "cp950", "cp932", "shift_jis", "euc_jp", "cp949"}
 
 # The signs that the views draw with, and what stands for each where an encoding lacks it.
 SYMBOLS = {

@@ -1,4 +1,4 @@
-"""Numbers in columns: one format a matrix, decimal points under each other, and a plain line for whatever is left out."""
+"""Numbers in columns: one format a matrix, points under each other, a plain line for whatever is left out."""
 
 from __future__ import annotations
 
@@ -120,14 +120,18 @@ def matrix(
     texts = {i: [written(value) for value in table[i].tolist()] for i in kept_rows if i is not None}
     label_width = max((width(text, screen) for text in rows), default=0)
     cell_width = max((width(text, screen) for line in (heads, *texts.values()) for text in line), default=0) + GAP
-    fit = max((screen.width - label_width) // cell_width, 1)
-    limit = fit if max_columns is None else min(fit, max_columns)
-    kept_columns = _keep(len(heads), limit if len(heads) <= limit else max(min(limit, fit - 1), 1))
+    room = screen.width - label_width
+    if cell_width + GAP + 1 > room and digits > 0:
+        return matrix(values, row_labels, column_labels, screen, digits - 1, max_rows, max_columns, words=words)
     dots = sign("…", "~", screen)
+    limit = len(heads) if max_columns is None else max_columns
+    if min(limit, len(heads)) * cell_width > room or limit < len(heads):
+        limit = max(min(limit, (room - GAP - 1) // cell_width), 1)
+    kept_columns = _keep(len(heads), limit)
 
     def line(name: str, cells: Sequence[str]) -> str:
-        picked = (dots if j is None else cells[j] for j in kept_columns)
-        return pad(name, label_width, screen) + "".join(pad(text, cell_width, screen, "right") for text in picked)
+        texts = (" " * GAP + dots if j is None else pad(cells[j], cell_width, screen, "right") for j in kept_columns)
+        return pad(name, label_width, screen) + "".join(texts)
 
     body = [line(dots, [dots] * len(heads)) if i is None else line(rows[i], texts[i]) for i in kept_rows]
     notes = [

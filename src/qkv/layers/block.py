@@ -1,0 +1,148 @@
+"""A layer of a transformer: attention, then a feed-forward layer, each with a way around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..contract import op
+from ..errors import ArgumentError
+from ..ops.precision import Array
+from .attention import MultiHeadAttention
+from .latent import LatentAttention
+from .parts import FeedForward, GatedFeedForward, LayerNorm, RMSNorm, Seed
+
+Norm = LayerNorm | RMSNorm
+ORDERS = ("pre", "post")
+
+
+@dataclass(eq=False)
+class Block:
+    """Self-attention and feed-forward around a residual stream.
+
+    Attributes
+    ----------
+    attention : MultiHeadAttention or LatentAttention
+    feed_forward : FeedForward or GatedFeedForward
+    norm_1, norm_2 : LayerNorm or RMSNorm
+    order : {"pre", "post"}
+        Normalise what enters each part ("pre", as GPT-2 does), or each sum ("post", as in the first transformer).
+
+    Notes
+    -----
+    post: x = norm(x + part(x)) (Vaswani et al., arXiv 1706.03762, section 3.1); pre: x = x + part(norm(x))
+    (Xiong et al., "On Layer Normalization in the Transformer Architecture", arXiv 2002.04745, section 3).
+
+    Examples
+    --------
+    >>> Block.init(d_model=12, n_heads=3, d_ff=17)(np.ones((5, 12)), causal=True).shape
+    (5, 12)
+    """
+
+    attention: MultiHeadAttention | LatentAttention
+    feed_forward: FeedForward | GatedFeedForward
+    norm_1: Norm
+    norm_2: Norm
+    order: str = "pre"
+
+    def __post_init__(self) -> None:
+        _known_order(self.order)
+
+    @classmethod
+    def init(cls, d_model: int, n_heads: int, d_ff: int, *, order: str = "pre", seed: Seed = 0) -> Block:
+        """Xavier weights for attention and feed-forward, norms that change nothing yet."""
+        rng = np.random.default_rng(seed)
+        return cls(
+            MultiHeadAttention.init(d_model, n_heads, seed=rng), FeedForward.init(d_model, d_ff, rng),
+            LayerNorm.init(d_model), LayerNorm.init(d_model), order,
+        )  # fmt: skip
+
+    @op(name="block", x="*B T d_model", resid_mid="*B T d_model", resid_post="*B T d_model")
+    def __call__(self, x: Array, **rules: Any) -> Array:
+        """`x` (..., T, d_model) after this layer; `rules` go to the attention."""
+        pre = self.order == "pre"
+        attended = self.attention(self.norm_1(x) if pre else x, **rules)
+        resid_mid = x + attended if pre else self.norm_1(x + attended)
+        fed = self.feed_forward(self.norm_2(resid_mid) if pre else resid_mid)
+        resid_post = resid_mid + fed if pre else self.norm_2(resid_mid + fed)
+        return resid_post
+
+
+@dataclass(eq=False)
+class DecoderBlock:
+    """A decoder's layer beside an encoder: it also looks at what the encoder made of the other sequence.
+
+    Attributes
+    ----------
+    self_attention, cross_attention : MultiHeadAttention
+    feed_forward : FeedForward or GatedFeedForward
+    norm_1, norm_2, norm_3 : LayerNorm or RMSNorm
+    order : {"pre", "post"}
+
+    Notes
+    -----
+    Vaswani et al., arXiv 1706.03762, section 3.1 and figure 1 (there "post").
+
+    Examples
+    --------
+    >>> block = DecoderBlock.init(d_model=12, n_heads=3, d_ff=17)
+    >>> block(np.ones((5, 12)), np.ones((7, 12)), causal=True).shape
+    (5, 12)
+    """
+
+    self_attention: MultiHeadAttention
+    cross_attention: MultiHeadAttention
+    feed_forward: FeedForward | GatedFeedForward
+    norm_1: Norm
+    norm_2: Norm
+    norm_3: Norm
+    order: str = "pre"
+
+    def __post_init__(self) -> None:
+        _known_order(self.order)
+
+    @classmethod
+    def init(cls, d_model: int, n_heads: int, d_ff: int, *, order: str = "pre", seed: Seed = 0) -> DecoderBlock:
+        """Xavier weights, norms that change nothing yet."""
+        rng = np.random.default_rng(seed)
+        return cls(
+            MultiHeadAttention.init(d_model, n_heads, seed=rng), MultiHeadAttention.init(d_model, n_heads, seed=rng),
+            FeedForward.init(d_model, d_ff, rng),
+            LayerNorm.init(d_model), LayerNorm.init(d_model), LayerNorm.init(d_model), order,
+        )  # fmt: skip
+
+    @op(
+        name="decoder_block",
+        x="*B T d_model", context="*B Tk d_context",
+        resid_attended="*B T d_model", resid_crossed="*B T d_model", resid_post="*B T d_model",
+    )  # fmt: skip
+    def __call__(self, x: Array, context: Array, *, context_mask: Any = None, **rules: Any) -> Array:
+        """`x` (..., T, d_model) after this layer.
+
+        Parameters
+        ----------
+        x : (..., T, d_model) ndarray
+        context : (..., Tk, d_model) ndarray
+            What the encoder made of the other sequence.
+        context_mask : bool array_like or Rule, optional
+            Which rows of the context may be looked at.
+        **rules
+            Go to the self-attention: causal, mask, cache, ...
+        """
+        pre = self.order == "pre"
+        attended = self.self_attention(self.norm_1(x) if pre else x, **rules)
+        resid_attended = x + attended if pre else self.norm_1(x + attended)
+        crossed = self.cross_attention(
+            self.norm_2(resid_attended) if pre else resid_attended, context, mask=context_mask
+        )
+        resid_crossed = resid_attended + crossed if pre else self.norm_2(resid_attended + crossed)
+        fed = self.feed_forward(self.norm_3(resid_crossed) if pre else resid_crossed)
+        resid_post = resid_crossed + fed if pre else self.norm_3(resid_crossed + fed)
+        return resid_post
+
+
+def _known_order(order: str) -> None:
+    if order not in ORDERS:
+        raise ArgumentError("choice", name="order", choices=", ".join(ORDERS), value=order)

@@ -1,0 +1,164 @@
+"""The small parts of a block: norms, feed-forward layers, and how weights are first drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from ..contract import op
+from ..errors import ArgumentError
+from ..ops import gelu, layer_norm, rms_norm, silu
+from ..ops.precision import Array
+
+Seed = int | np.random.Generator
+
+ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
+    "gelu": gelu,
+    "gelu_tanh": partial(gelu, approximate="tanh"),
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": silu,
+}
+
+
+def activation(name: str) -> Callable[[Array], Array]:
+    """The activation of that name."""
+    if name not in ACTIVATIONS:
+        raise ArgumentError("choice", name="activation", choices=", ".join(ACTIVATIONS), value=name)
+    return ACTIVATIONS[name]
+
+
+def xavier(rng: np.random.Generator, d_in: int, d_out: int) -> Array:
+    """A matrix (d_in, d_out) from a normal distribution of variance 2 / (d_in + d_out).
+
+    Such weights keep the size of what passes through them, forward and backward (Glorot, Bengio, "Understanding the
+    difficulty of training deep feedforward neural networks", 2010, equation 12).
+
+    Examples
+    --------
+    >>> xavier(np.random.default_rng(0), 2, 3).shape
+    (2, 3)
+    """
+    return rng.normal(0, np.sqrt(2 / (d_in + d_out)), (d_in, d_out))
+
+
+@dataclass(eq=False)
+class LayerNorm:
+    """Layer norm with its weights.
+
+    Attributes
+    ----------
+    gamma : (d_model,) ndarray
+    beta : (d_model,) ndarray or None
+    eps : float
+    """
+
+    gamma: Array
+    beta: Array | None = None
+    eps: float = 1e-5
+
+    @classmethod
+    def init(cls, d_model: int, eps: float = 1e-5) -> LayerNorm:
+        """Changes nothing yet: gamma 1, beta 0."""
+        return cls(np.ones(d_model), np.zeros(d_model), eps)
+
+    @op(name="layer_norm_part", kernel="layer_norm")
+    def __call__(self, x: Array) -> Array:
+        return layer_norm(x, self.gamma, self.beta, self.eps)
+
+
+@dataclass(eq=False)
+class RMSNorm:
+    """RMS norm with its weight.
+
+    Attributes
+    ----------
+    gamma : (d_model,) ndarray
+    eps : float
+    """
+
+    gamma: Array
+    eps: float = 1e-6
+
+    @classmethod
+    def init(cls, d_model: int, eps: float = 1e-6) -> RMSNorm:
+        """Changes nothing yet: gamma 1."""
+        return cls(np.ones(d_model), eps)
+
+    @op(name="rms_norm_part", kernel="rms_norm")
+    def __call__(self, x: Array) -> Array:
+        return rms_norm(x, self.gamma, self.eps)
+
+
+@dataclass(eq=False)
+class FeedForward:
+    """Two matrices with a bend between them, applied to each token by itself.
+
+    Attributes
+    ----------
+    W_1 : (d_model, d_ff) ndarray
+    W_2 : (d_ff, d_model) ndarray
+    b_1, b_2 : (d_ff,), (d_model,) ndarray or None
+    activation : str
+        One of gelu, gelu_tanh, relu, silu.
+    """
+
+    W_1: Array
+    W_2: Array
+    b_1: Array | None = None
+    b_2: Array | None = None
+    activation: str = "gelu"
+
+    @classmethod
+    def init(cls, d_model: int, d_ff: int, seed: Seed = 0, activation: str = "gelu") -> FeedForward:
+        """Xavier weights, biases 0."""
+        rng = np.random.default_rng(seed)
+        return cls(xavier(rng, d_model, d_ff), xavier(rng, d_ff, d_model), np.zeros(d_ff), np.zeros(d_model), activation)
+
+    @op(name="feed_forward", x="*B T d_model", hidden="*B T d_ff", bent="*B T d_ff", output="*B T d_model")
+    def __call__(self, x: Array) -> Array:
+        hidden = biased(x @ self.W_1, self.b_1)
+        bent = activation(self.activation)(hidden)
+        output = biased(bent @ self.W_2, self.b_2)
+        return output
+
+
+@dataclass(eq=False)
+class GatedFeedForward:
+    """A feed-forward layer with a gate: SwiGLU with silu, GeGLU with gelu.
+
+    Attributes
+    ----------
+    W_gate, W_up : (d_model, d_ff) ndarray
+    W_down : (d_ff, d_model) ndarray
+    activation : str
+    """
+
+    W_gate: Array
+    W_up: Array
+    W_down: Array
+    activation: str = "silu"
+
+    @classmethod
+    def init(cls, d_model: int, d_ff: int, seed: Seed = 0, activation: str = "silu") -> GatedFeedForward:
+        """Xavier weights."""
+        rng = np.random.default_rng(seed)
+        return cls(xavier(rng, d_model, d_ff), xavier(rng, d_model, d_ff), xavier(rng, d_ff, d_model), activation)
+
+    @op(
+        name="gated_feed_forward", path="feed_forward",
+        x="*B T d_model", gate="*B T d_ff", up="*B T d_ff", hidden="*B T d_ff", output="*B T d_model",
+    )  # fmt: skip
+    def __call__(self, x: Array) -> Array:
+        gate = activation(self.activation)(x @ self.W_gate)
+        up = x @ self.W_up
+        hidden = gate * up
+        output = hidden @ self.W_down
+        return output
+
+
+def biased(x: Array, b: Array | None) -> Array:
+    """x + b, where there is a b."""
+    return x if b is None else x + b

@@ -1,0 +1,92 @@
+"""What a walk is made of: steps of a few kinds of parts. Data only; `qkv.views` draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from ..ops.precision import Array
+
+
+@dataclass(frozen=True)
+class Line:
+    """A sentence: the key of its words, and the facts that go into it."""
+
+    key: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Shapes:
+    """Names with their shapes: rows of (name, letters of the axes, sizes)."""
+
+    rows: tuple[tuple[str, str, tuple[int, ...]], ...]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix of numbers with labels on both sides; `visible` False marks masked cells."""
+
+    name: str
+    value: Array
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    visible: Array | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of text and numbers under headings.
+
+    Attributes
+    ----------
+    heads : tuple of str
+        Keys of words, or plain names where there are no such words.
+    rows : tuple of tuple
+        Text or numbers.
+    total : tuple or None
+        A last row, set apart.
+    digits : tuple of (int or None)
+        Decimals of each column; None: as many as the number needs.
+    """
+
+    heads: tuple[str, ...]
+    rows: tuple[tuple[Any, ...], ...]
+    total: tuple[Any, ...] | None = None
+    digits: tuple[int | None, ...] = ()
+
+
+@dataclass(frozen=True)
+class Heat:
+    """A heat map of weights between tokens."""
+
+    name: str
+    value: Array
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    visible: Array | None = None
+
+
+Part = Line | Shapes | Matrix | Table | Heat
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a walk.
+
+    Attributes
+    ----------
+    name : str
+        Also the key of its title: `step.<name>`.
+    formula : str
+    parts : tuple of Part
+        What is always shown, in order.
+    details : tuple of Part
+        What is shown when this step is looked at by itself, and on pages.
+    """
+
+    name: str
+    formula: str
+    parts: tuple[Part, ...]
+    details: tuple[Part, ...] = ()

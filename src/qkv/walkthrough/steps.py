@@ -1,0 +1,204 @@
+"""The steps of a walk, one function each: what is shown of a run, in which order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..ops.precision import Array
+from .experiments import overflow, saturation
+from .parts import Heat, Line, Matrix, Shapes, Step, Table
+from .run import Run
+
+
+def lay_out(run: Run) -> list[Step]:
+    """All steps of a run, in order; the mask only if there is one, several heads only if there are."""
+    steps = [embedding(run), projections(run), qkv(run), scores(run), scaling(run), why_scaling(run)]
+    if run.setup.causal:
+        steps.append(mask(run))
+    steps += [softmax(run), why_maximum(run), output(run)]
+    if run.setup.heads > 1:
+        steps.append(multi_head(run))
+    return [*steps, heat_map(run), observations(run)]
+
+
+def _by_feature(run: Run, name: str) -> Matrix:
+    value = run.values[name]
+    return Matrix(name, value, run.tokens, run.numbered(value.shape[1]))
+
+
+def _by_token(run: Run, name: str, visible: Array | None = None) -> Matrix:
+    return Matrix(name, run.values[name], run.tokens, run.tokens, visible)
+
+
+def embedding(run: Run) -> Step:
+    facts = {"n": run.n, "d_model": run.setup.d_model, "seed": run.setup.seed}
+    shape = Shapes((("X", "(n, d_model)", run.values["X"].shape),))
+    return Step("embedding", "X", (Line("walk.embedding", facts), shape, _by_feature(run, "X")))
+
+
+def projections(run: Run) -> Step:
+    widths = {"W_Q": "(d_model, d_k)", "W_K": "(d_model, d_k)", "W_V": "(d_model, d_v)"}
+    shapes = Shapes(tuple((name, axes, run.values[name].shape) for name, axes in widths.items()))
+    roles = tuple(Line(f"walk.role_{name}") for name in "QKV")
+    details = tuple(
+        Matrix(name, run.values[name], run.numbered(run.setup.d_model), run.numbered(run.values[name].shape[1]))
+        for name in widths
+    )
+    return Step("projections", "W_Q, W_K, W_V", (Line("walk.projections"), *roles, shapes), details)
+
+
+def qkv(run: Run) -> Step:
+    n, d_model = run.values["X"].shape
+    axes = {"Q": "(n, d_k)", "K": "(n, d_k)", "V": "(n, d_v)"}
+    shapes = Shapes(tuple((name, axes[name], run.values[name].shape) for name in "QKV"))
+    facts = {"n": n, "d_model": d_model, "d_k": run.setup.d_k}
+    token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
+    width = max(run.setup.d_k, run.setup.d_v)
+    if run.setup.d_k == run.setup.d_v:
+        three = np.stack([run.values[name][run.row] for name in "QKV"])
+        rows: tuple[Line | Matrix, ...] = (token, Matrix("", three, ("q", "k", "v"), run.numbered(width)))
+    else:
+        rows = ()
+    details = tuple(_by_feature(run, name) for name in "QKV")
+    return Step("qkv", "Q = X W_Q   K = X W_K   V = X W_V", (Line("walk.qkv", facts), shapes, *rows), details)
+
+
+def scores(run: Run) -> Step:
+    Q, K, raw = run.values["Q"], run.values["K"], run.values["scores"]
+    i, j = (2, 0) if run.n > 2 else (run.n - 1, 0)
+    facts = {"i": i, "j": j, "query": run.tokens[i], "key": run.tokens[j], "score": raw[i, j]}
+    sizes = {"n": run.n, "d_k": run.setup.d_k}
+    terms = tuple((d, Q[i, d], K[j, d], Q[i, d] * K[j, d]) for d in range(run.setup.d_k))
+    product = Table(("head.dimension", "q", "k", "q k"), terms, (0, "", "", raw[i, j]), (None, 4, 4, 4))
+    product = Table(product.heads, product.rows, ("head.sum", "", "", raw[i, j]), product.digits)
+    parts = (
+        Line("walk.scores", sizes), Shapes((("scores", "(n, n)", raw.shape),)), Line("walk.scores_meaning", facts),
+        _by_token(run, "scores"),
+    )  # fmt: skip
+    return Step("scores", "scores = Q Kᵀ", parts, (Line("walk.dot_product", facts), product))
+
+
+def scaling(run: Run) -> Step:
+    raw, root = run.values["scores"], np.sqrt(run.setup.d_k)
+    ranges = tuple(
+        (name, values.min(), values.max(), values.std()) for name, values in (("scores", raw), ("scaled", raw / root))
+    )
+    table = Table(("", "head.smallest", "head.largest", "head.spread"), ranges, digits=(None, 4, 4, 4))
+    facts = {"d_k": run.setup.d_k, "root": root}
+    scaled = Matrix("scaled", raw / root, run.tokens, run.tokens)
+    return Step("scaling", "scaled = scores / √d_k", (Line("walk.scaling", facts), table), (scaled,))
+
+
+def why_scaling(run: Run) -> Step:
+    cases = saturation(run.n, seed=run.setup.seed)
+    rows = tuple(
+        (c.d_k, "head.yes" if c.scaled else "head.no", c.spread, c.largest, c.gradient) for c in cases
+    )  # fmt: skip
+    table = Table(
+        ("d_k", "head.scaled", "head.spread", "head.largest_weight", "head.slope"), rows, digits=(None, None, 2, 2, 3)
+    )
+    narrow, _, wide, rescued = cases
+    facts = {
+        "n": run.n, "d_k": wide.d_k, "spread": wide.spread, "largest": wide.largest, "slope": wide.gradient,
+        "slope_scaled": rescued.gradient, "narrow": narrow.d_k,
+    }  # fmt: skip
+    return Step("why_scaling", "Var(q · k) = d_k", (Line("walk.why_scaling", facts), table, Line("walk.saturated", facts)))
+
+
+def mask(run: Run) -> Step:
+    return Step(
+        "mask", "scaled[i, j] = -inf,  j > i", (Line("walk.mask"), _by_token(run, "scaled", run.visible)),
+    )  # fmt: skip
+
+
+def softmax(run: Run) -> Step:
+    row, w = run.values["scaled"][run.row], run.values["weights"]
+    shifted = row - row.max()
+    exp = np.exp(shifted)
+    rows = tuple((run.tokens[j], row[j], shifted[j], exp[j], w[run.row, j]) for j in range(run.n))
+    total = ("head.sum", "", "", exp.sum(), w[run.row].sum())
+    table = Table(("head.key", "head.scaled", "head.minus_max", "exp", "head.weight"), rows, total, (None, 4, 4, 4, 8))
+    sums = w.sum(axis=-1)
+    facts = {"token": run.tokens[run.row], "number": run.row}
+    parts = (
+        Line("walk.softmax"), Line("walk.row_of", facts), table,
+        Line("walk.row_sums", {"least": sums.min(), "most": sums.max(), "n": run.n}),
+    )  # fmt: skip
+    return Step("softmax", "weights = exp(scaled - max) / Σ", parts, (_by_token(run, "weights", run.visible),))
+
+
+def why_maximum(run: Run) -> Step:
+    def row(values: Array) -> str:
+        return "  ".join(f"{x:.4g}" for x in values)
+
+    rows = tuple(
+        (row(c.scores), str(c.scores.dtype), row(c.naive_exp), row(c.naive), row(c.stable)) for c in overflow()
+    )
+    table = Table(("head.scores", "dtype", "exp", "head.naive", "head.with_max"), rows)
+    return Step(
+        "why_maximum", "exp(s) / Σ exp(s) = exp(s - m) / Σ exp(s - m)", (Line("walk.why_maximum"), table, Line("walk.overflow"))
+    )
+
+
+def output(run: Run) -> Step:
+    V, w, out = run.values["V"], run.values["weights"][run.row], run.values["output"]
+    shown = min(V.shape[1], 6)
+    heads = ("head.key", "head.weight", *(f"w·v[{d}]" for d in range(shown)))
+    rows = tuple((run.tokens[j], w[j], *(w[j] * V[j, :shown])) for j in range(run.n))
+    total = ("head.sum", w.sum(), *out[run.row, :shown])
+    table = Table(heads, rows, total, (None, 4, *(4,) * shown))
+    shapes = Shapes((("X", "(n, d_model)", run.values["X"].shape), ("output", "(n, d_v)", out.shape)))
+    same = "walk.same_shape" if out.shape == run.values["X"].shape else "walk.other_shape"
+    facts = {"d_v": V.shape[1], "d_model": run.setup.d_model}
+    token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
+    parts = (Line("walk.output"), token, table, shapes, Line(same, facts))
+    return Step("output", "output = weights V", parts, (_by_feature(run, "output"),))
+
+
+def multi_head(run: Run) -> Step:
+    assert run.multi_head_output is not None
+    assert run.W_O is not None
+    heads, setup = run.setup.heads, run.setup
+    joined = (run.n, heads * setup.d_v)
+    shapes = Shapes((
+        ("head h", "(n, d_v)", (run.n, setup.d_v)), ("concat", "(n, heads · d_v)", joined),
+        ("W_O", "(heads · d_v, d_model)", run.W_O.shape), ("output", "(n, d_model)", run.multi_head_output.shape),
+    ))  # fmt: skip
+    maps = tuple(Heat(f"head {h}", w, run.tokens, run.tokens, run.visible) for h, w in enumerate(run.heads))
+    apart = np.mean([np.abs(a - b).sum(axis=-1).mean() / 2 for h, a in enumerate(run.heads) for b in run.heads[:h]])
+    facts = {"heads": heads, "d_model": setup.d_model, "d_k": setup.d_k, "apart": apart}
+    out = Matrix("output", run.multi_head_output, run.tokens, run.numbered(setup.d_model))
+    return Step(
+        "multi_head", "output = concat(head_0, ..., head_h) W_O",
+        (Line("walk.multi_head", facts), shapes, *maps, Line("walk.heads_apart", facts)), (out,),
+    )  # fmt: skip
+
+
+def heat_map(run: Run) -> Step:
+    heat = Heat("weights", run.values["weights"], run.tokens, run.tokens, run.visible)
+    return Step("heat_map", "weights (n, n)", (Line("walk.heat_map"), heat))
+
+
+def observations(run: Run) -> Step:
+    w, n, d = run.values["weights"], run.n, run.setup.d_k
+    best = w.argmax(axis=-1)
+    strongest = tuple((run.tokens[i], run.tokens[best[i]], w[i, best[i]]) for i in range(n))
+    links = Table(("head.query", "head.strongest", "head.weight"), strongest, digits=(None, None, 4))
+    lengths = (n, 512, 4096, 131072)
+    costs = tuple((f"{m:,}", f"{m * m:,}", f"{2 * m * m * d:,}", _size(4 * m * m)) for m in lengths)
+    cost = Table(("n", "head.scores_count", "head.products", "head.memory"), costs)
+    facts = {"n": n, "d_model": run.setup.d_model, "d_v": run.setup.d_v, "d_k": d}
+    return Step(
+        "observations", "O(n²)",
+        (Line("walk.in_out", facts), Line("walk.middle", facts), Line("walk.five_products"), Line("walk.cost", facts), cost),
+        (links,),
+    )  # fmt: skip
+
+
+def _size(n_bytes: int) -> str:
+    """Bytes in a unit that keeps the number short."""
+    size, units = float(n_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size /= 1024
+        units.pop(0)
+    return f"{size:.4g} {units[0]}"

@@ -6,6 +6,7 @@ import io
 import os
 import re
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -169,6 +170,8 @@ def test_a_reader_that_has_gone_is_no_error():
 
 @given(st.text(), SCREENS)
 @example("\x1b[2J\x9b\u202e\ud800", Screen())
+@example("\u0301", Screen())
+@example("\u0301", Screen())
 def test_no_text_can_move_the_cursor(text, screen):
     for shown in (label(text, screen), safe(text, screen).replace("\n", "")):
         assert all(c.isprintable() or c in UNPRINTABLE_BUT_HARMLESS for c in shown)
@@ -215,6 +218,10 @@ def test_flow_keeps_items_whole():
     lines = flow(["keys", *(f"{i} token" for i in range(17))], Screen(width=31))
     assert all(len(line) <= 31 for line in lines)
     assert re.findall(r"\d+ token", " ".join(lines)) == [f"{i} token" for i in range(17)]
+
+
+def test_ambiguous_characters_take_what_the_screen_says():
+    assert [width("·a远\u0301", Screen(ambiguous=cells)) for cells in (1, 2)] == [4, 5]
 
 
 def test_graphemes_are_not_split():
@@ -467,6 +474,7 @@ def test_decimal_points_stand_under_each_other():
         ([2e-7, 0.0], ["2.0000e-07", "0.0000e+00"]),
         ([np.nan, -np.inf], ["nan", "-inf"]),
         (np.array([7, -11]), ["7", "-11"]),
+        (np.array([0.5, -1.25], dtype=ml_dtypes.bfloat16), ["0.5000", "-1.2500"]),
     ],
 )
 def test_one_format_a_matrix(values, texts):

@@ -51,6 +51,18 @@ MESSAGES = {
     "tensor_left_over": "{path} has tensors that no part of the model uses: {names}",
     "tensor_shape": "{path}: tensor {name!r} must have shape {expected}, but its shape is {shape}",
     "tensor_value": "{path}: tensor {name!r} holds {what}",
+    "tensor_dtype": "{path}: tensor {name!r} must hold floating-point numbers, but its dtype is {dtype}",
+    "not_a_directory": "{path} is not a directory with a model in it",
+    "cannot_read": "{path} cannot be read: {reason}",
+    "too_large": "{path} has {size} bytes, but at most {limit} are read of such a file",
+    "module": "{path} asks for {name!r}; known are, in this order: {known}",
+    "no_tokenizer": "{path} has no tokenizer.json, so it cannot read text; give token ids",
+    # what goes into a model
+    "model_input": "{name} must be {expected}, but {what} came",
+    "token_id": "token ids must lie from 0 to {last}, but {value} came",
+    "empty_text_at": "there is no token in text {index} of the list (counted from 0)",
+    "no_pooling": "{path} has no modules.json to say how the vectors of tokens become one; "
+    "say it with pooling=, one of {choices}",
     "too_long": "the text has {size} tokens, but the model takes at most {limit}; nothing is cut silently",
     "extra": "this needs the package {package!r}: pip install 'qkv[{extra}]'",
 }

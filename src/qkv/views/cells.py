@@ -27,8 +27,10 @@ VISIBLE_BLANKS = {" ": "␠", "\n": "⏎", "\N{NO-BREAK SPACE}": "\\xa0", "\N{ID
 
 def width(text: str, screen: Screen) -> int:
     """Cells that a line of text takes."""
+    if text.isascii() and text.isprintable():  # a matrix of numbers is measured in a fraction of the time
+        return len(text)
     cells = cell_len(text, UNICODE)
-    if screen.ambiguous == 2 and not text.isascii():
+    if screen.ambiguous == 2:
         cells += sum(east_asian_width(c) == "A" and cell_len(c, UNICODE) == 1 for c in text)
     return cells
 

@@ -113,17 +113,14 @@ def heatmap(
     name = safe(words.weight if scale == "probability" else words.signed, screen)
     lines = wrap(safe(title, screen), screen.width, screen) if title else []
     lines += flow([f"{queries} {sign('↓', 'v', screen)}", f"{keys} {sign('→', '>', screen)}"], screen)
-    written = NumberFormat.of(grid.seen[np.isfinite(grid.seen)], digits)
-    texts = _texts(grid, written)
     halves = _halves(grid, compact)
-    numbers: list[str] = []
-    if screen.depth == "none" and not screen.ascii:
-        numbers = _blocks(grid, texts, keys)
-        legend = [name + _range(grid)]
+    plain = screen.depth == "none" and not screen.ascii
+    few = max(grid.values.shape) <= FEW and not screen.ascii and not halves
+    texts = _texts(grid, digits) if plain or few else []
+    if plain:
+        numbers, legend = _blocks(grid, texts, keys), [name + _range(grid)]
     else:
-        legend = [name, *ruler.steps(grid.seen)]
-        if not screen.ascii and not halves:
-            numbers = _coloured_numbers(grid, texts, ruler, keys)
+        numbers, legend = _coloured_numbers(grid, texts, ruler, keys) if few else [], [name, *ruler.steps(grid.seen)]
     if numbers:
         lines += numbers
     else:
@@ -135,7 +132,8 @@ def heatmap(
     return "\n".join([*lines, *grid.query_legend(queries), *_legend(legend, signs, screen)])
 
 
-def _texts(grid: Grid, written: NumberFormat) -> list[list[str]]:
+def _texts(grid: Grid, digits: int) -> list[list[str]]:
+    written = NumberFormat.of(grid.seen[np.isfinite(grid.seen)], digits)
     marks = Marks.of(grid.screen)
     pairs = zip(grid.values.tolist(), grid.visible.tolist())
     return [[number(v, shown, written, marks) for v, shown in zip(*pair)] for pair in pairs]
@@ -151,11 +149,11 @@ def _range(grid: Grid) -> str:
 
 
 def _coloured_numbers(grid: Grid, texts: list[list[str]], ruler: Scale, keys: str) -> list[str]:
-    """A number in every coloured cell; no line at all when there are too many, or no room."""
+    """A number in every coloured cell; no line at all when there is no room."""
     screen, cells = grid.screen, _widest(grid, texts)
     room = screen.width - grid.margin - 1
     gap = next((gap for gap in (2, 1) if (cells + gap) * len(grid.heads) <= room), 0)
-    if not gap or max(grid.values.shape) > FEW:
+    if not gap:
         return []
 
     def spaced(row: Sequence[str]) -> list[str]:

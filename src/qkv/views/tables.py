@@ -112,6 +112,8 @@ def matrix(
     table = np.asarray(values)
     if table.ndim != 2:
         raise ShapeError("shape", name="values", expected="(n, m)", shape=table.shape)
+    if table.dtype.kind not in "iub":
+        table = table.astype(np.float64)
     words = words or TableWords()
     rows = _labels("row_labels", row_labels, "n", table.shape[0], screen)
     heads = _labels("column_labels", column_labels, "m", table.shape[1], screen)

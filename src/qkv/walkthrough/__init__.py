@@ -1,0 +1,23 @@
+"""Attention on a sentence, step by step, as data."""
+
+from .compare import Comparison, compare
+from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table
+from .setup import EXAMPLES, GENERATORS
+from .walk import VIEWS, Walkthrough, explain
+
+__all__ = [
+    "EXAMPLES",
+    "GENERATORS",
+    "VIEWS",
+    "Comparison",
+    "Heat",
+    "Line",
+    "Matrix",
+    "Part",
+    "Shapes",
+    "Step",
+    "Table",
+    "Walkthrough",
+    "compare",
+    "explain",
+]

@@ -9,6 +9,8 @@ from .experiments import overflow, saturation
 from .parts import Heat, Line, Matrix, Shapes, Step, Table
 from .run import Run
 
+FEW = 12  # rows of numbers that are listed one by one
+
 
 def lay_out(run: Run) -> list[Step]:
     """All steps of a run, in order; the mask only if there is one, several heads only if there are."""
@@ -32,8 +34,7 @@ def _by_token(run: Run, name: str, visible: Array | None = None) -> Matrix:
 
 def embedding(run: Run) -> Step:
     facts = {"n": run.n, "d_model": run.setup.d_model, "seed": run.setup.seed}
-    shape = Shapes((("X", "(n, d_model)", run.values["X"].shape),))
-    return Step("embedding", "X", (Line("walk.embedding", facts), shape, _by_feature(run, "X")))
+    return Step("embedding", "X (n, d_model)", (Line("walk.embedding", facts), _by_feature(run, "X")))
 
 
 def projections(run: Run) -> Step:
@@ -69,12 +70,9 @@ def scores(run: Run) -> Step:
     facts = {"i": i, "j": j, "query": run.tokens[i], "key": run.tokens[j], "score": raw[i, j]}
     sizes = {"n": run.n, "d_k": run.setup.d_k}
     terms = tuple((d, Q[i, d], K[j, d], Q[i, d] * K[j, d]) for d in range(run.setup.d_k))
-    product = Table(("head.dimension", "q", "k", "q k"), terms, (0, "", "", raw[i, j]), (None, 4, 4, 4))
-    product = Table(product.heads, product.rows, ("head.sum", "", "", raw[i, j]), product.digits)
-    parts = (
-        Line("walk.scores", sizes), Shapes((("scores", "(n, n)", raw.shape),)), Line("walk.scores_meaning", facts),
-        _by_token(run, "scores"),
-    )  # fmt: skip
+    total = ("head.sum", "", "", raw[i, j])
+    product = Table(("head.dimension", "q", "k", "q k"), terms, total, (None, 4, 4, 4))
+    parts = (Line("walk.scores", sizes), Line("walk.scores_meaning", facts), _by_token(run, "scores"))
     return Step("scores", "scores = Q Kᵀ", parts, (Line("walk.dot_product", facts), product))
 
 
@@ -93,14 +91,14 @@ def why_scaling(run: Run) -> Step:
     cases = saturation(run.n, seed=run.setup.seed)
     rows = tuple(
         (c.d_k, "head.yes" if c.scaled else "head.no", c.spread, c.largest, c.gradient) for c in cases
-    )  # fmt: skip
+    )
     table = Table(
         ("d_k", "head.scaled", "head.spread", "head.largest_weight", "head.slope"), rows, digits=(None, None, 2, 2, 3)
     )
-    narrow, _, wide, rescued = cases
+    _, narrow, wide, rescued = cases
     facts = {
         "n": run.n, "d_k": wide.d_k, "spread": wide.spread, "largest": wide.largest, "slope": wide.gradient,
-        "slope_scaled": rescued.gradient, "narrow": narrow.d_k,
+        "slope_scaled": rescued.gradient, "narrow": narrow.d_k, "slope_narrow": narrow.gradient,
     }  # fmt: skip
     return Step("why_scaling", "Var(q · k) = d_k", (Line("walk.why_scaling", facts), table, Line("walk.saturated", facts)))
 
@@ -119,25 +117,22 @@ def softmax(run: Run) -> Step:
     total = ("head.sum", "", "", exp.sum(), w[run.row].sum())
     table = Table(("head.key", "head.scaled", "head.minus_max", "exp", "head.weight"), rows, total, (None, 4, 4, 4, 8))
     sums = w.sum(axis=-1)
+    listed = "  ".join(f"{x:.12g}" for x in sums[:FEW]) + ("  …" if run.n > FEW else "")
     facts = {"token": run.tokens[run.row], "number": run.row}
-    parts = (
-        Line("walk.softmax"), Line("walk.row_of", facts), table,
-        Line("walk.row_sums", {"least": sums.min(), "most": sums.max(), "n": run.n}),
-    )  # fmt: skip
+    all_sums = Line("walk.row_sums", {"n": run.n, "sums": listed, "error": np.abs(sums - 1).max()})
+    parts = (Line("walk.softmax"), Line("walk.row_of", facts), table, all_sums)
     return Step("softmax", "weights = exp(scaled - max) / Σ", parts, (_by_token(run, "weights", run.visible),))
 
 
 def why_maximum(run: Run) -> Step:
-    def row(values: Array) -> str:
-        return "  ".join(f"{x:.4g}" for x in values)
-
     rows = tuple(
-        (row(c.scores), str(c.scores.dtype), row(c.naive_exp), row(c.naive), row(c.stable)) for c in overflow()
+        (str(case.scores.dtype), *numbers)
+        for case in overflow()
+        for numbers in zip(case.scores, case.naive_exp, case.naive, case.stable)
     )
-    table = Table(("head.scores", "dtype", "exp", "head.naive", "head.with_max"), rows)
-    return Step(
-        "why_maximum", "exp(s) / Σ exp(s) = exp(s - m) / Σ exp(s - m)", (Line("walk.why_maximum"), table, Line("walk.overflow"))
-    )
+    table = Table(("dtype", "s", "exp(s)", "head.naive", "head.with_max"), rows)
+    parts = (Line("walk.why_maximum"), table, Line("walk.overflow"))
+    return Step("why_maximum", "exp(s) / Σ exp(s) = exp(s - m) / Σ exp(s - m)", parts)
 
 
 def output(run: Run) -> Step:
@@ -185,14 +180,13 @@ def observations(run: Run) -> Step:
     strongest = tuple((run.tokens[i], run.tokens[best[i]], w[i, best[i]]) for i in range(n))
     links = Table(("head.query", "head.strongest", "head.weight"), strongest, digits=(None, None, 4))
     lengths = (n, 512, 4096, 131072)
-    costs = tuple((f"{m:,}", f"{m * m:,}", f"{2 * m * m * d:,}", _size(4 * m * m)) for m in lengths)
+    costs = tuple((m, m * m, 2 * m * m * d, _size(4 * m * m)) for m in lengths)
     cost = Table(("n", "head.scores_count", "head.products", "head.memory"), costs)
-    facts = {"n": n, "d_model": run.setup.d_model, "d_v": run.setup.d_v, "d_k": d}
-    return Step(
-        "observations", "O(n²)",
-        (Line("walk.in_out", facts), Line("walk.middle", facts), Line("walk.five_products"), Line("walk.cost", facts), cost),
-        (links,),
-    )  # fmt: skip
+    joined = run.multi_head_output is not None
+    facts = {"n": n, "d_model": run.setup.d_model, "d_out": run.setup.d_model if joined else run.setup.d_v}
+    products = Line("walk.six_products" if joined else "walk.five_products")
+    lines = (Line("walk.in_out", facts), Line("walk.middle", facts), products, Line("walk.cost"))
+    return Step("observations", "O(n²)", (*lines, cost), (links,))
 
 
 def _size(n_bytes: int) -> str:

@@ -156,12 +156,15 @@ def explain(
         text, example, d_model=d_model, d_k=d_k, d_v=d_v, heads=heads, seed=seed, rng=rng, causal=causal
     )
     tokens = split_tokens(setup.text)
-    drawn = draw(setup, len(tokens))
+    return walk_of(setup, tokens, draw(setup, len(tokens)), find_token(tokens, row), lang)
+
+
+def walk_of(setup: Setup, tokens: list[str], drawn: Drawn, row: int, lang: str | None) -> Walkthrough:
+    """Run what was drawn and lay out the steps."""
     values, weights, output, trace = run_heads(setup, drawn)
-    run = Run(setup, tuple(tokens), values, weights, output, drawn.W_O, find_token(tokens, row))
-    return Walkthrough(
-        tokens, values, weights, output, steps.lay_out(run), trace, setup, words.language(lang, setup.text)
-    )
+    run = Run(setup, tuple(tokens), values, weights, output, drawn.W_O, row)
+    spoken = words.language(lang, setup.text)
+    return Walkthrough(tokens, values, weights, output, steps.lay_out(run), trace, setup, spoken)
 
 
 def run_heads(setup: Setup, drawn: Drawn) -> tuple[dict[str, Array], list[Array], Array | None, Trace]:

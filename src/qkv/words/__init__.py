@@ -39,7 +39,7 @@ def texts(folder: str) -> dict[str, str]:
     return found
 
 
-def say(key: str, lang: str, **facts: Any) -> str:
+def say(key: str, lang: str, /, **facts: Any) -> str:
     """The text of a key in a language, with its facts filled in.
 
     Examples

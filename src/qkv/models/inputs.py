@@ -1,0 +1,97 @@
+"""What a model is called with, as lists of token ids: checked once, before anything is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ..errors import ArgumentError, DtypeError
+from ..ops.precision import Array
+
+Given = str | Sequence[str] | ArrayLike | Sequence[ArrayLike]
+EXPECTED = "text, token ids, or a list of either"
+
+
+def read_given(given: Given, encode: Callable[[str], Sequence[int]]) -> tuple[list[Array], bool]:
+    """Token ids of each sequence, and whether it was a single one, not a list.
+
+    Parameters
+    ----------
+    given : str, list of str, (T,) array_like of int, or a list of such
+    encode : callable (str) -> list of int
+
+    Raises
+    ------
+    ArgumentError, DtypeError
+        For anything else.
+
+    Examples
+    --------
+    >>> read_given([[7, 8, 9], [5]], encode=list)
+    ([array([7, 8, 9]), array([5])], False)
+    """
+    if isinstance(given, np.ndarray) and given.dtype.kind in "OUT":
+        given = given.tolist()
+    if isinstance(given, str):
+        return [np.array(encode(given), dtype=np.intp)], True
+    if not isinstance(given, list | tuple | np.ndarray):
+        raise ArgumentError("model_input", name="the input", expected=EXPECTED, what=type(given).__name__)
+    if len(given) == 0:
+        raise ArgumentError("empty_text")
+    n_texts = sum(isinstance(item, str) for item in given)
+    if n_texts == len(given):
+        return [np.array(encode(str(text)), dtype=np.intp) for text in given], False
+    if n_texts:
+        raise ArgumentError("model_input", name="the input", expected=EXPECTED, what="a mixture of them")
+    if np.ndim(given[0]) == 0:
+        return [_ids(given)], True
+    return [_ids(item) for item in given], False
+
+
+def _ids(given: Any) -> Array:
+    try:
+        ids = np.asarray(given)
+    except ValueError:  # rows of different lengths, one level too deep
+        raise ArgumentError("model_input", name="the input", expected=EXPECTED, what="a nested list") from None
+    if ids.ndim != 1:
+        raise ArgumentError("model_input", name="the input", expected=EXPECTED, what=f"shape {ids.shape}")
+    if ids.size and ids.dtype.kind not in "iu":
+        raise DtypeError("dtype", name="ids", expected="integer", dtype=ids.dtype)
+    return ids.astype(np.intp)
+
+
+def check_ids(sequences: Sequence[Array], vocab_size: int, n_positions: int, n_special: int = 0) -> None:
+    """Each sequence has a token of its own beside the special ones, fits into the model, and knows only its vocabulary.
+
+    Raises
+    ------
+    ArgumentError
+        empty_text, too_long or token_id.
+    """
+    for index, ids in enumerate(sequences):
+        if len(ids) <= n_special:
+            raise ArgumentError("empty_text" if len(sequences) == 1 else "empty_text_at", index=index)
+        if len(ids) > n_positions:
+            raise ArgumentError("too_long", size=len(ids), limit=n_positions)
+        wrong = ids[(ids < 0) | (ids >= vocab_size)]
+        if wrong.size:
+            raise ArgumentError("token_id", last=vocab_size - 1, value=int(wrong[0]))
+
+
+def padded(sequences: Sequence[Array]) -> tuple[Array, Array]:
+    """The sequences as rows (B, T) of one array, filled up with 0, and their lengths (B,).
+
+    Examples
+    --------
+    >>> ids, lengths = padded([np.array([7, 8, 9]), np.array([5])])
+    >>> ids.tolist(), lengths.tolist()
+    ([[7, 8, 9], [5, 0, 0]], [3, 1])
+    """
+    lengths = np.array([len(ids) for ids in sequences])
+    rows = np.zeros((len(sequences), lengths.max(initial=0)), np.intp)
+    for row, ids in zip(rows, sequences):
+        row[: len(ids)] = ids
+    return rows, lengths

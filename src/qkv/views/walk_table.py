@@ -1,0 +1,67 @@
+"""A table of a walk as text: fewer decimals, then fewer columns, until it fits; never half a number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from .. import words
+from ..walkthrough import Table
+from .cells import width, wrap
+from .screen import Screen, printable
+from .tables import GAP, columns
+from .values import cell, heading
+
+FEW = 12  # rows that are shown before the middle is left out
+FEWEST_DIGITS = 2
+
+
+def table_text(part: Table, screen: Screen, lang: str) -> str:
+    """The table, and below it a line on what was left out."""
+    fitted = _fitted(part, screen, lang)
+    heads = [printable(heading(head, lang), screen) for head in fitted.heads]
+    rows = [_cells(row, fitted, lang, screen) for row in fitted.rows]
+    notes = []
+    if len(rows) > FEW + 1:
+        half = FEW // 2
+        notes.append(words.say("table.rows_left_out", lang, first=half, last=len(rows) - half - 1, total=len(rows)))
+        rows = [*rows[:half], [printable("…", screen)], *rows[-half:]]
+    if len(fitted.heads) < len(part.heads):
+        first, total = len(fitted.heads), len(part.heads)
+        notes.append(words.say("table.columns_left_out", lang, first=first, last=total - 1, total=total))
+    if fitted.total is not None:
+        rows.append(_cells(fitted.total, fitted, lang, screen))
+    align = "".join("l" if any(_is_word(row[c]) for row in part.rows) else "r" for c in range(len(heads)))
+    below = [line for note in notes for line in wrap(printable(note, screen), screen.width, screen)]
+    return "\n".join([columns(rows, heads, align, screen), *below])
+
+
+def _fitted(part: Table, screen: Screen, lang: str) -> Table:
+    digits = list(part.digits or (None,) * len(part.heads))
+    part = replace(part, digits=tuple(digits))
+    while _width(part, screen, lang) > screen.width and max((d or 0 for d in digits), default=0) > FEWEST_DIGITS:
+        most = max(d or 0 for d in digits)
+        digits = [most - 1 if d == most else d for d in digits]
+        part = replace(part, digits=tuple(digits))
+    while _width(part, screen, lang) > screen.width and len(part.heads) > FEWEST_DIGITS:
+        part = Table(
+            part.heads[:-1], tuple(row[:-1] for row in part.rows), part.total and part.total[:-1], part.digits[:-1]
+        )
+    return part
+
+
+def _width(part: Table, screen: Screen, lang: str) -> int:
+    lines = [[heading(head, lang) for head in part.heads]]
+    lines += [_cells(row, part, lang, screen) for row in (*part.rows, *([part.total] if part.total else []))]
+    return sum(max(width(line[c], screen) for line in lines) + GAP for c in range(len(part.heads))) - GAP
+
+
+def _cells(row: Sequence[Any], part: Table, lang: str, screen: Screen) -> list[str]:
+    digits = part.digits or (None,) * len(row)
+    texts = (heading(x, lang) if isinstance(x, str) else cell(x, d) for x, d in zip(row, digits))
+    return [printable(text, screen) for text in texts]
+
+
+def _is_word(value: Any) -> bool:
+    return isinstance(value, str) and not value[:1].isdigit()

@@ -1,0 +1,118 @@
+"""A walk, or a comparison, as text for a terminal, a pipe or a notebook's `print`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .. import words
+from ..walkthrough import Comparison, Heat, Line, Matrix, Part, Shapes, Step, Table, Walkthrough
+from .cells import wrap
+from .heatmap import HeatmapWords, heatmap
+from .screen import Screen, printable
+from .tables import TableWords, columns, matrix
+from .values import shape_text
+from .walk_table import table_text
+
+INDENT = 3
+
+
+def walk_text(walk: Walkthrough, screen: Screen | None = None, only: str | None = None) -> str:
+    """The whole walk, or one step of it with its details.
+
+    Parameters
+    ----------
+    walk : Walkthrough
+    screen : Screen, optional
+        Where it will be read; a pipe by default.
+    only : str, optional
+        The name of a step.
+    """
+    screen = screen or Screen()
+    if only is not None:
+        return _step(walk.step(only), screen, walk.lang, walk.steps.index(walk.step(only)) + 1, details=True)
+    facts = {**vars(walk.setup), "n": len(walk.tokens)}
+    title = _bold(words.say("walk.title", walk.lang, **facts), screen)
+    subtitle = words.say("walk.subtitle", walk.lang, **facts)
+    head = [
+        *wrap(printable(title, screen), screen.width, screen),
+        *wrap(printable(subtitle, screen), screen.width, screen),
+    ]
+    steps = [_step(step, screen, walk.lang, number) for number, step in enumerate(walk.steps, 1)]
+    return "\n\n".join(["\n".join(head), *steps])
+
+
+def comparison_text(comparison: Comparison, screen: Screen | None = None) -> str:
+    """Two sentences through the same layer: what changes and what stays."""
+    screen = screen or Screen()
+    inner = replace(screen, width=screen.width - INDENT)
+    title = _bold(
+        words.say("compare.title", comparison.lang, a=comparison.a.setup.text, b=comparison.b.setup.text), screen
+    )
+    parts = [_part(part, inner, comparison.lang) for part in comparison.parts]
+    return "\n\n".join([printable(title, screen), *(_indented(part) for part in parts)])
+
+
+def _step(step: Step, screen: Screen, lang: str, number: int, details: bool = False) -> str:
+    inner = replace(screen, width=screen.width - INDENT)
+    title = words.say(f"step.{step.name}", lang)
+    head = wrap(printable(f"{number}. {title}", screen), screen.width, screen)
+    shown = [_indented(text) for text in wrap(printable(step.formula, screen), inner.width, inner)]
+    blocks = ["\n".join([*(_bold(line, screen) for line in head), *shown])]
+    lines: list[str] = []
+    for part in (*step.parts, *(step.details if details else ())):
+        text = _indented(_part(part, inner, lang))
+        if isinstance(part, Line):
+            lines.append(text)
+            continue
+        blocks += ["\n".join(lines)] if lines else []
+        lines = []
+        blocks.append(text)
+    blocks += ["\n".join(lines)] if lines else []
+    return "\n\n".join(blocks)
+
+
+def _part(part: Part, screen: Screen, lang: str) -> str:
+    if isinstance(part, Line):
+        text = printable(words.say(part.key, lang, **part.facts), screen)
+        return "\n".join(wrap(text, screen.width, screen))
+    if isinstance(part, Shapes):
+        return columns([[name, shape_text(size), axes] for name, axes, size in part.rows], None, "lll", screen)
+    if isinstance(part, Table):
+        return table_text(part, screen, lang)
+    if isinstance(part, Heat):
+        return heatmap(
+            part.value, part.rows, part.columns, screen, visible=part.visible, title=part.name,
+            scale="signed" if part.value.min(initial=0) < 0 else "probability", words=heatmap_words(lang),
+        )  # fmt: skip
+    return _matrix(part, screen, lang)
+
+
+def _matrix(part: Matrix, screen: Screen, lang: str) -> str:
+    """As many decimals, 4 to 2, as leave room for every column."""
+    if part.visible is not None:
+        return heatmap(
+            part.value, part.rows, part.columns, replace(screen, depth="none"), visible=part.visible,
+            title=part.name, scale="signed", digits=4 if len(part.columns) < 8 else 2, words=heatmap_words(lang),
+        )  # fmt: skip
+    wide = replace(screen, width=100_000)
+    for digits in (4, 3, 2):
+        text = matrix(part.value, part.rows, part.columns, wide, digits)
+        if max(map(len, text.splitlines())) <= screen.width:
+            break
+    texts = TableWords(*(words.texts(lang)[f"table.{what}_left_out"] for what in ("rows", "columns")))
+    shown = matrix(part.value, part.rows, part.columns, screen, digits, words=texts)
+    return f"{part.name} {shape_text(part.value.shape)}\n{shown}" if part.name else shown
+
+
+def heatmap_words(lang: str) -> HeatmapWords:
+    """The words of a heat map in a language."""
+    names = ("queries", "keys", "weight", "signed", "masked", "nan", "infinite", "near_zero", "pooled")
+    return HeatmapWords(**{name: words.texts(lang)[f"heat.{name}"] for name in names})
+
+
+def _indented(text: str) -> str:
+    return "\n".join(" " * INDENT + line if line else line for line in text.splitlines())
+
+
+def _bold(text: str, screen: Screen) -> str:
+    return text if screen.depth == "none" else f"\x1b[1m{text}\x1b[0m"

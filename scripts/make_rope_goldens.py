@@ -73,7 +73,8 @@ def main() -> None:
     described = {}
     for name, kind, rotary_dim, base, length, settings in CASES:
         frequencies, attention_factor = golden(kind, rotary_dim, base, length, settings)
-        assert frequencies.dtype == np.float32 and frequencies.shape == (rotary_dim // 2,)
+        assert frequencies.dtype == np.float32
+        assert frequencies.shape == (rotary_dim // 2,)
         goldens[name] = frequencies
         described[name] = {
             "scaling": SCALING[kind], "settings": settings, "rotary_dim": rotary_dim, "base": base, "length": length,

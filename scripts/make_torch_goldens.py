@@ -2,8 +2,8 @@
 
 Run it by hand, with torch installed: `python scripts/make_torch_goldens.py`. Nothing in the package imports torch.
 
-The npz maps `case/array` to an array and `calls` to the keyword arguments of every case as JSON. Inputs are multiples of 1/64,
-exact in float16, which keeps the file small; results are float64.
+The npz maps `case/array` to an array and `calls` to the keyword arguments of every case as JSON. Inputs are multiples
+of 1/64, exact in float16, which keeps the file small; results are float64.
 
 Where torch offers the whole function (`scaled_dot_product_attention`), the composition below is first compared with it.
 Two places where the golden is not what torch returns:
@@ -28,7 +28,7 @@ import torch.nn.functional as F
 TARGET = Path(__file__).parent.parent / "tests" / "data" / "torch_goldens.npz"
 FLOAT64_CLOSE = 1e-15  # two orders of summation of the same float64 terms, relative to the largest value ...
 LARGE_SCALE = 300.0  # ... times the size of the scores where they are large: exp turns their error into a relative one
-SMALL, BATCH = (1, 5, 7, 3, 11), (2, 5, 7, 11, 13)  # B, Tq, Tk, d_k, d_v; the small ones have 2 heads, those of a batch 3
+SMALL, BATCH = (1, 5, 7, 3, 11), (2, 5, 7, 11, 13)  # B, Tq, Tk, d_k, d_v; the small ones have 2 heads, a batch has 3
 goldens: dict[str, np.ndarray] = {}
 calls: dict[str, dict[str, Any]] = {}
 
@@ -99,7 +99,7 @@ def check_against_sdpa(out, q, k, v, mask=None, bias=None, causal=False, window=
     assert (peer - out).abs().max() <= close * v.abs().max(), "torch disagrees with its own composition"
 
 
-def attention_case(name: str, seed: int, heads=(2, 2), sizes=SMALL, bias=None, mask=None, sinks=False, **call):
+def attention_case(name: str, seed: int, heads=(2, 2), sizes=SMALL, bias=None, mask=None, sinks=0.0, **call):
     """Keep inputs, out, weights, lse and every gradient of one call. `sizes` are B, Tq, Tk, d_k, d_v."""
     generator = torch.Generator().manual_seed(seed)
     (H, Hkv), (B, Tq, Tk, d_k, d_v) = heads, sizes
@@ -108,7 +108,7 @@ def attention_case(name: str, seed: int, heads=(2, 2), sizes=SMALL, bias=None, m
     if bias is not None:
         arrays["bias"] = bias(generator)
     if sinks:
-        arrays["sinks"] = draw(generator, H)
+        arrays["sinks"] = draw(generator, H, scale=sinks)
     for array in arrays.values():
         array.requires_grad_()
     given = dict(arrays) if mask is None else {**arrays, "mask": mask(generator)}
@@ -166,9 +166,10 @@ def attention_cases() -> None:
     case("scale_negative", 19, scale=-1.5)
     case("softcap", 20, softcap=1.25)
     case("softcap_bias_mask", 21, softcap=0.75, scale=2.0, bias=random_bias(2, 5, 7), mask=random_mask(5, 7))
-    case("sinks", 22, sinks=True)
-    case("sinks_causal_gqa", 23, heads=(6, 2), sinks=True, causal=True, offset=0)
-    case("sinks_empty_row", 24, sinks=True, mask=random_mask(5, 7, empty_row=3))
+    case("sinks", 22, sinks=1.0)
+    case("sinks_causal_gqa", 23, heads=(6, 2), sinks=1.0, causal=True, offset=0)
+    case("sinks_far_above_and_below_the_scores", 36, sinks=900.0)
+    case("sinks_empty_row", 24, sinks=1.0, mask=random_mask(5, 7, empty_row=3))
     case("window_3", 25, window=3, offset=2)
     case("window_2_1", 26, window=[2, 1], offset=2)
     case("window_0_0", 27, window=[0, 0], offset=0)
@@ -189,7 +190,7 @@ def poison_case(name: str, seed: int, where: str, value: float, hidden_from_all:
     mask = torch.ones(5, 5, dtype=torch.bool)
     mask[:, 2] = not hidden_from_all
     row = 2 if hidden_from_all else 4
-    out, weights, lse = attention(q, k, v, mask=mask, causal=True)
+    out, _, _ = attention(q, k, v, mask=mask, causal=True)
     if not hidden_from_all:
         out[..., 4:, :] = math.nan
     bad = {"k": k.clone(), "v": v.clone()}
@@ -228,7 +229,9 @@ def sdpa_cases() -> None:
     sdpa_case("bool_mask", 52, mask=random_mask(1, 2, 5, 7))
     sdpa_case("bool_mask_empty_row", 53, mask=random_mask(5, 7, empty_row=1))
     sdpa_case("float_mask", 54, mask=random_bias(5, 7))
-    sdpa_case("float_mask_neg_inf", 55, heads=(3, 3), sizes=BATCH, mask=random_bias(2, 1, 5, 7, hidden=True, empty_row=3))
+    sdpa_case(
+        "float_mask_neg_inf", 55, heads=(3, 3), sizes=BATCH, mask=random_bias(2, 1, 5, 7, hidden=True, empty_row=3)
+    )
     sdpa_case("is_causal", 56, is_causal=True)
     sdpa_case("gqa", 57, heads=(6, 2), enable_gqa=True)
     sdpa_case("gqa_causal", 58, heads=(4, 2), enable_gqa=True, is_causal=True)
@@ -272,7 +275,8 @@ def cross_entropy_case() -> None:
     partly = targets.clone()
     partly[[2, 7]] = -100
     ignored = F.cross_entropy(logits, partly, ignore_index=-100)
-    keep("cross_entropy", logits=logits, targets=targets, mean=mean, each=each, d_logits=d_logits, partly=partly, ignored=ignored)
+    inputs = {"logits": logits, "targets": targets, "partly": partly}
+    keep("cross_entropy", **inputs, mean=mean, each=each, ignored=ignored, d_logits=d_logits)
 
 
 def rope_cases() -> None:
@@ -300,7 +304,7 @@ def main() -> None:
     cross_entropy_case()
     rope_cases()
     np.savez_compressed(TARGET, calls=np.array(json.dumps(calls)), **goldens)
-    print(f"{TARGET.name}: {len(calls)} cases, {len(goldens)} arrays, {TARGET.stat().st_size} bytes, torch {torch.__version__}")
+    print(f"{TARGET.name}: {len(calls)} cases, {TARGET.stat().st_size} bytes, torch {torch.__version__}")
 
 
 if __name__ == "__main__":

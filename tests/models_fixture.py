@@ -67,7 +67,7 @@ class Copy:
         """Replace tensors; None takes one out. Dots are written as two underscores."""
         path = self / "model.safetensors"
         values = load_file(path) | {name.replace("__", "."): value for name, value in changes.items()}
-        save_file({n: np.ascontiguousarray(v) for n, v in values.items() if v is not None}, path)
+        save_file({n: np.array(v, order="C") for n, v in values.items() if v is not None}, path)
 
     def all_tensors(self) -> dict[str, np.ndarray]:
         return load_file(self / "model.safetensors")

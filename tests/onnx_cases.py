@@ -39,9 +39,7 @@ def all_cases() -> tuple[Case, ...]:
         warnings.simplefilter("ignore")
         loaded = load_model_tests(kind="node")
     np.random.set_state(state)
-    return tuple(
-        _read(case) for case in loaded if "_expanded" not in case.name and len(case.model.graph.node) == 1
-    )
+    return tuple(_read(case) for case in loaded if "_expanded" not in case.name and len(case.model.graph.node) == 1)
 
 
 def cases(operator: str) -> tuple[Case, ...]:

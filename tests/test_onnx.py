@@ -7,10 +7,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.onnx_cases import Case, cases
 
 import qkv
 import qkv.ops
-from tests.onnx_cases import Case, cases
 
 COUNTS = {
     "Attention": 93,

@@ -161,6 +161,19 @@ def test_large_scores_do_not_overflow(dtype: np.dtype[Any]) -> None:
     np.testing.assert_array_equal(qkv.attention(q, k, v).astype(float), [[3, 4]])
 
 
+@pytest.mark.parametrize("key", [1e30, -1e30])
+def test_scores_beyond_float32_are_never_a_silent_zero(key: float) -> None:
+    """1e60 is infinite in float32: what the query should look at is unknown, and the answer says so."""
+    q, k = np.full((2, 3), 1e30, np.float32), np.full((5, 3), key, np.float32)
+    q[1] = 1
+    k[1] = 0
+    v = np.ones((5, 7), np.float32)
+    seen = np.array([[True, False, True, True, True], [False, True, False, False, False]])
+    out = qkv.attention(q, k, v, mask=seen)
+    assert np.isnan(out[0]).all()
+    np.testing.assert_array_equal(out[1], 1)
+
+
 def test_log_sum_exp_is_not_rounded_to_the_narrow_dtype() -> None:
     q, k, v = (x.astype(BFLOAT16) for x in draw(8, (5, 7), (11, 7), (11, 3)))
     lse = qkv.attention(q, k, v, return_lse=True)[1]

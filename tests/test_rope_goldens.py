@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qkv.ops import rope_frequencies, scaling
+from qkv.ops import rope, rope_frequencies, scaling
 
 DATA = Path(__file__).parent / "data" / "rope_goldens.npz"
 # transformers computes frequencies in float32 in about four steps: a few units of 2^-24 = 6e-8 each. The base's power
@@ -38,6 +38,23 @@ def test_frequencies_and_magnitude(name: str) -> None:
     assert frequencies.dtype == np.float64
     np.testing.assert_allclose(frequencies, stored()[1][name], rtol=FLOAT32, atol=0)
     assert magnitude == pytest.approx(case["attention_factor"], rel=1e-15)
+
+
+@pytest.mark.parametrize("name", stored()[0])
+def test_rope_turns_by_them(name: str) -> None:
+    """The longest position decides the length: positions 0 to 4095 are a text of 4096, for LongRoPE still a short one."""
+    case = stored()[0][name]
+    stretched = getattr(scaling, case["scaling"])(**case["settings"])
+    length, half = case["length"] or 101, case["rotary_dim"] // 2
+    positions = np.array([0, 1, 17, length - 1])
+    x = np.random.default_rng(2).standard_normal((3, 4, case["rotary_dim"]))
+    frequencies, magnitude = rope_frequencies(
+        case["rotary_dim"], case["base"], scaling=stretched, length=case["length"]
+    )
+    turned = (x[..., :half] + 1j * x[..., half:]) * magnitude * np.exp(1j * positions[:, None] * frequencies)
+    expected = np.concatenate([turned.real, turned.imag], axis=-1)
+    # Both sides turn by the same float64 angles: a few units of 2^-53 remain.
+    np.testing.assert_allclose(rope(x, positions, case["base"], scaling=stretched), expected, rtol=0, atol=1e-14)
 
 
 def test_every_kind_is_there_and_each_one_changes_something() -> None:

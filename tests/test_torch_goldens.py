@@ -59,7 +59,7 @@ def growth(call: dict[str, Any]) -> float:
     return max(1.0, abs(call.get("scale") or 1.0))
 
 
-@of("attention.", 35)
+@of("attention.", 36)
 @pytest.mark.parametrize(("dtype", "tolerance"), [(np.float64, FLOAT64), (np.float32, FLOAT32)])
 def test_attention(case: str, dtype: type, tolerance: float) -> None:
     arrays, call = golden(case), called(case)
@@ -94,7 +94,7 @@ def test_scaled_dot_product_attention(case: str) -> None:
     agree(out, arrays["out"])
 
 
-@of("attention.", 35)
+@of("attention.", 36)
 def test_stored_gradients_are_gradients_of_the_definition(case: str) -> None:
     """d_out . (change of out) = sum over inputs of gradient . change, for a small step in a random direction.
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from . import layers
     from .models import load
     from .trace import Trace, edit, edits, first_difference, record
-    from .views import compare, explain
+    from .views import compare, explain, see
 
 __version__ = "0.1.0"
 
@@ -50,6 +50,7 @@ _LATER = {
     "record": ".trace",
     "compare": ".views",
     "explain": ".views",
+    "see": ".views",
 }
 
 __all__ = [
@@ -75,6 +76,7 @@ __all__ = [
     "rms_norm",
     "rope",
     "scaled_dot_product_attention",
+    "see",
     "silu",
     "sinusoidal_positions",
     "softmax",

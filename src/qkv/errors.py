@@ -53,6 +53,7 @@ MESSAGES = {
     "tensor_value": "{path}: tensor {name!r} holds {what}",
     "tensor_dtype": "{path}: tensor {name!r} must hold floating-point numbers, but its dtype is {dtype}",
     "not_a_directory": "{path} is not a directory with a model in it",
+    "cannot_write": "{path} cannot be written: {reason}",
     "cannot_read": "{path} cannot be read: {reason}",
     "too_large": "{path} has {size} bytes, but at most {limit} are read of such a file",
     "module": "{path} asks for {name!r}; known are, in this order: {known}",

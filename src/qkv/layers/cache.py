@@ -81,6 +81,8 @@ class KVCache:
         """
         offset = self._length
         new = k.shape[-2]
+        if v.shape[-2] != new:
+            raise ShapeError("same_size", name="v", axis="T", size=v.shape[-2], other="k", other_size=new)
         self._k = self._grown("k", self._k, k)
         self._v = self._grown("v", self._v, v)
         self._length += new

@@ -17,7 +17,7 @@ from ..io.weights import Settings
 from ..layers import Block, FeedForward, LayerNorm, MultiHeadAttention
 from ..ops import masks
 from ..ops.precision import Array
-from .inputs import Given, check_ids, padded, read_given
+from .inputs import Given, batches, check_ids, padded, read_given
 
 POOL: dict[str, Callable[[Array], Array]] = {
     "cls": lambda hidden: hidden[0],
@@ -170,7 +170,7 @@ class Encoder:
         ----------
         given : str, (T,) array_like of int, or a list of such
         batch_size : int
-            How many are computed together; it changes the speed alone.
+            How many are computed together at most; it changes the speed alone.
         pooling : {"cls", "max", "mean", "mean_sqrt_len"}, optional
             Instead of what the files say. Needed where there are none: no rule is guessed.
 
@@ -185,10 +185,8 @@ class Encoder:
         if isinstance(given, list | tuple | np.ndarray) and len(given) == 0:
             return np.empty((0, width), np.float32)
         sequences, single = self._read(given, rule)
-        order = sorted(range(len(sequences)), key=lambda index: -len(sequences[index]))
         vectors = np.empty((len(sequences), width), np.float32)
-        for start in range(0, len(order), batch_size):
-            batch = order[start : start + batch_size]
+        for batch in batches(sequences, batch_size):
             for index, hidden in zip(batch, self._run_batch([sequences[index] for index in batch])):
                 vectors[index] = sentence_vector(hidden, rule)
         return vectors[0] if single else vectors

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -46,7 +46,7 @@ def read_given(given: Given, encode: Callable[[str], Sequence[int]]) -> tuple[li
         return [np.array(encode(str(text)), dtype=np.intp) for text in given], False
     if n_texts:
         raise ArgumentError("model_input", name="the input", expected=EXPECTED, what="a mixture of them")
-    if np.ndim(given[0]) == 0:
+    if not isinstance(given[0], list | tuple | np.ndarray):
         return [_ids(given)], True
     return [_ids(item) for item in given], False
 
@@ -95,3 +95,21 @@ def padded(sequences: Sequence[Array]) -> tuple[Array, Array]:
     for row, ids in zip(rows, sequences):
         row[: len(ids)] = ids
     return rows, lengths
+
+
+def batches(sequences: Sequence[Array], batch_size: int) -> Iterator[list[int]]:
+    """Which sequences to compute together, longest first: of nearly one length, so that little is padding.
+
+    Examples
+    --------
+    >>> list(batches([np.ones(n) for n in (3, 40, 4, 50)], batch_size=3))
+    [[3, 1], [2, 0]]
+    """
+    batch: list[int] = []
+    for index in sorted(range(len(sequences)), key=lambda index: -len(sequences[index])):
+        if batch and (len(batch) == batch_size or 2 * len(sequences[index]) < len(sequences[batch[0]])):
+            yield batch
+            batch = []
+        batch.append(index)
+    if batch:
+        yield batch

@@ -207,7 +207,7 @@ def _positive(name: str, value: float) -> float:
 def _finite(name: str, value: float) -> float:
     try:
         finite = math.isfinite(value)
-    except TypeError:
+    except (TypeError, OverflowError):
         finite = False
     if not finite:
         raise ArgumentError("number", name=name, expected="a finite number", value=value)

@@ -91,7 +91,7 @@ def alibi(n_heads: int, *, symmetric: bool = False) -> Bias:
 
     def added(i: Array, j: Array) -> Array:
         distance = np.abs(i - j) if symmetric else np.maximum(i - j, 0)
-        return -slopes * (distance if distance.ndim == 2 else distance[..., None, :, :]) + 0.0
+        return -slopes * distance + 0.0  # positions of their own for each member bring an axis for the heads
 
     return Bias(added, f"alibi({n_heads})")
 
@@ -143,7 +143,7 @@ def t5_relative(table: ArrayLike, *, bidirectional: bool, max_distance: int = 12
 
     def added(i: Array, j: Array) -> Array:
         buckets = t5_buckets(j - i, table.shape[0], max_distance, bidirectional)
-        return np.moveaxis(table[buckets], -1, -3)
+        return np.moveaxis(table[buckets if buckets.ndim == 2 else buckets[..., 0, :, :]], -1, -3)
 
     return Bias(added, "t5_relative")
 

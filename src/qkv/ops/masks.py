@@ -190,7 +190,9 @@ def documents(ids: ArrayLike, query_ids: ArrayLike | None = None) -> Rule:
         _known(name, positions, table.shape[-1])
         if positions.ndim == 2:  # the same positions for every member
             return table[..., positions][..., None, :, :] if n_batch_axes else table[positions]
-        table = np.broadcast_to(table, (*positions.shape[:-3], table.shape[-1]))
+        lead = np.broadcast_shapes(table.shape[:-1], positions.shape[:-3])
+        table = np.broadcast_to(table, (*lead, table.shape[-1]))
+        positions = np.broadcast_to(positions, (*lead, *positions.shape[-3:]))
         return np.take_along_axis(table[..., None, :, None], positions, axis=-2)
 
     def visible(i: Array, j: Array) -> Array:

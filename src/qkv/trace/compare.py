@@ -81,7 +81,7 @@ def _parted(path: str, x: Array, y: Array, rtol: float, atol: float) -> Differen
     same = (x == y) | (np.isnan(x) & np.isnan(y))
     with np.errstate(invalid="ignore"):
         gap = np.where(same, 0, np.abs(x - y))
-        far = ~same & ~(gap <= atol + rtol * np.abs(y))
+        far = ~same & ~((gap <= atol + rtol * np.abs(y)) & np.isfinite(gap))
     if not far.any():
         return None
     worst = np.unravel_index(np.argmax(np.where(far, np.nan_to_num(gap, nan=np.inf), -1)), gap.shape)

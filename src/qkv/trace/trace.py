@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 from .. import words
 from ..errors import FileError, WatchError
+from ..io.whole import write_whole
 from ..ops.precision import Array
 
 FORMAT = "qkv trace 1"
@@ -107,15 +108,9 @@ class Trace(Mapping[str, Array]):
         The file appears whole or not at all.
         """
         steps = [{"path": e.path, "op": e.op, "name": e.name, "axes": e.axes} for e in self.entries.values()]
-        tensors = {e.path: np.ascontiguousarray(e.value) for e in self.entries.values()}
+        tensors = {e.path: np.asarray(e.value, order="C") for e in self.entries.values()}
         data = save(tensors, metadata={"format": FORMAT, "steps": json.dumps(steps)})
-        target = Path(path)
-        unfinished = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        try:
-            unfinished.write_bytes(data)
-            unfinished.replace(target)
-        finally:
-            unfinished.unlink(missing_ok=True)
+        write_whole(path, data)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Trace:

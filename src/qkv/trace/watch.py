@@ -144,7 +144,7 @@ class Watch:
                 if place.is_outermost:  # an inner call's arguments are values that its caller already holds
                     self._keep(place, name, np.array(value))
             elif not any(value is other for other in place.seen.values()):
-                self._keep(place, name, np.asarray(value), value)
+                self._keep(place, name, np.array(value), value)  # a copy: the caller may write to what it gets
 
     def _keep(self, place: Place, name: str, value: Array, identity: object = None) -> None:
         assert place.op is not None
@@ -164,7 +164,7 @@ class Watch:
             same = any(edited is other for other in place.seen.values())
             if not same:
                 place.seen.pop(name, None)
-                self._keep(place, name, edited)
+                self._keep(place, name, np.array(edited), edited)
         return edited
 
 

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from .. import words
+from .cells import safe
+from .screen import Screen
 
 
 def cell(value: Any, digits: int | None) -> str:
@@ -37,3 +39,25 @@ def shape_text(shape: tuple[int, ...]) -> str:
     ('(7, 4)', '(7,)')
     """
     return str(tuple(int(size) for size in shape))
+
+
+def exact(value: Any) -> str:
+    """Every digit of a number: what Python reads back as the same value.
+
+    Examples
+    --------
+    >>> exact(np.float64(0.1) + 0.2), exact(np.int64(7)), exact(float("-inf"))
+    ('0.30000000000000004', '7', '-inf')
+    """
+    return str(int(value)) if isinstance(value, int | np.integer) else repr(float(value))
+
+
+def one_line(text: str) -> str:
+    r"""Text that came from outside, on one line and with nothing that acts unseen: controls are spelled out.
+
+    Examples
+    --------
+    >>> print(one_line("two\u2028lines \x00 \u202e"))
+    two lines \x00 \u202e
+    """
+    return safe(" ".join(text.split()), Screen())

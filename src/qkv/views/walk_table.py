@@ -23,7 +23,7 @@ def table_text(part: Table, screen: Screen, lang: str) -> str:
     heads = [printable(heading(head, lang), screen) for head in fitted.heads]
     rows = [_cells(row, fitted, lang, screen) for row in fitted.rows]
     notes = []
-    if len(rows) > FEW + 1:
+    if len(rows) > FEW + 1 and not part.whole:
         half = FEW // 2
         notes.append(words.say("table.rows_left_out", lang, first=half, last=len(rows) - half - 1, total=len(rows)))
         rows = [*rows[:half], [printable("…", screen)], *rows[-half:]]
@@ -45,9 +45,10 @@ def _fitted(part: Table, screen: Screen, lang: str) -> Table:
         digits = [most - 1 if d == most else d for d in digits]
         part = replace(part, digits=tuple(digits))
     while _width(part, screen, lang) > screen.width and len(part.heads) > FEWEST_DIGITS:
-        part = Table(
-            part.heads[:-1], tuple(row[:-1] for row in part.rows), part.total and part.total[:-1], part.digits[:-1]
-        )
+        part = replace(
+            part, heads=part.heads[:-1], rows=tuple(row[:-1] for row in part.rows),
+            total=part.total and part.total[:-1], digits=part.digits[:-1],
+        )  # fmt: skip
     return part
 
 

@@ -29,7 +29,7 @@ def walk_text(walk: Walkthrough, screen: Screen | None = None, only: str | None 
     """
     screen = screen or Screen()
     if only is not None:
-        return _step(walk.step(only), screen, walk.lang, walk.steps.index(walk.step(only)) + 1, details=True)
+        return step_text(walk.step(only), screen, walk.lang, walk.steps.index(walk.step(only)) + 1, details=True)
     facts = {**vars(walk.setup), "n": len(walk.tokens)}
     title = _bold(words.say("walk.title", walk.lang, **facts), screen)
     subtitle = words.say("walk.subtitle", walk.lang, **facts)
@@ -37,7 +37,7 @@ def walk_text(walk: Walkthrough, screen: Screen | None = None, only: str | None 
         *wrap(printable(title, screen), screen.width, screen),
         *wrap(printable(subtitle, screen), screen.width, screen),
     ]
-    steps = [_step(step, screen, walk.lang, number) for number, step in enumerate(walk.steps, 1)]
+    steps = [step_text(step, screen, walk.lang, number) for number, step in enumerate(walk.steps, 1)]
     return "\n\n".join(["\n".join(head), *steps])
 
 
@@ -48,11 +48,11 @@ def comparison_text(comparison: Comparison, screen: Screen | None = None) -> str
     title = _bold(
         words.say("compare.title", comparison.lang, a=comparison.a.setup.text, b=comparison.b.setup.text), screen
     )
-    parts = [_part(part, inner, comparison.lang) for part in comparison.parts]
+    parts = [part_text(part, inner, comparison.lang) for part in comparison.parts]
     return "\n\n".join([printable(title, screen), *(_indented(part) for part in parts)])
 
 
-def _step(step: Step, screen: Screen, lang: str, number: int, details: bool = False) -> str:
+def step_text(step: Step, screen: Screen, lang: str, number: int, details: bool = False) -> str:
     inner = replace(screen, width=screen.width - INDENT)
     title = words.say(f"step.{step.name}", lang)
     head = wrap(printable(f"{number}. {title}", screen), screen.width, screen)
@@ -60,7 +60,7 @@ def _step(step: Step, screen: Screen, lang: str, number: int, details: bool = Fa
     blocks = ["\n".join([*(_bold(line, screen) for line in head), *shown])]
     lines: list[str] = []
     for part in (*step.parts, *(step.details if details else ())):
-        text = _indented(_part(part, inner, lang))
+        text = _indented(part_text(part, inner, lang))
         if isinstance(part, Line):
             lines.append(text)
             continue
@@ -71,7 +71,7 @@ def _step(step: Step, screen: Screen, lang: str, number: int, details: bool = Fa
     return "\n\n".join(blocks)
 
 
-def _part(part: Part, screen: Screen, lang: str) -> str:
+def part_text(part: Part, screen: Screen, lang: str) -> str:
     if isinstance(part, Line):
         text = printable(words.say(part.key, lang, **part.facts), screen)
         return "\n".join(wrap(text, screen.width, screen))

@@ -2,6 +2,7 @@
 
 from .compare import Comparison, compare
 from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table
+from .see import Seen, see
 from .setup import EXAMPLES, GENERATORS
 from .walk import VIEWS, Walkthrough, explain
 
@@ -14,10 +15,12 @@ __all__ = [
     "Line",
     "Matrix",
     "Part",
+    "Seen",
     "Shapes",
     "Step",
     "Table",
     "Walkthrough",
     "compare",
     "explain",
+    "see",
 ]

@@ -49,12 +49,15 @@ class Table:
         A last row, set apart.
     digits : tuple of (int or None)
         Decimals of each column; None: as many as the number needs.
+    whole : bool
+        Every row is shown, however many there are.
     """
 
     heads: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
     total: tuple[Any, ...] | None = None
     digits: tuple[int | None, ...] = ()
+    whole: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from ..ops.precision import Array
@@ -21,6 +23,24 @@ def lay_out(run: Run) -> list[Step]:
     if run.setup.heads > 1:
         steps.append(multi_head(run))
     return [*steps, heat_map(run), observations(run)]
+
+
+def one_head(run: Run) -> list[Step]:
+    """The steps from queries, keys and values to the output of one head of a larger model."""
+    Q, K, V = (run.values[name] for name in "QKV")
+    shapes = Shapes((("Q", "(n, d_k)", Q.shape), ("K", "(n, d_k)", K.shape), ("V", "(n, d_v)", V.shape)))
+    token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
+    start = Step("qkv", "q, k, v", (shapes, token, *_three_rows(run)), tuple(_by_feature(run, name) for name in "QKV"))
+    steps = [start, scores(run), scaling(run), *([mask(run)] if run.setup.causal else []), softmax(run)]
+    return [*steps, weighted_sum(run), heat_map(run)]
+
+
+def _three_rows(run: Run) -> tuple[Matrix, ...]:
+    """Query, key and value of the chosen token under each other, where they are equally wide."""
+    if run.setup.d_k != run.setup.d_v:
+        return ()
+    three = np.stack([run.values[name][run.row] for name in "QKV"])
+    return (Matrix("", three, ("q", "k", "v"), run.numbered(run.setup.d_k)),)
 
 
 def _by_feature(run: Run, name: str) -> Matrix:
@@ -54,14 +74,9 @@ def qkv(run: Run) -> Step:
     shapes = Shapes(tuple((name, axes[name], run.values[name].shape) for name in "QKV"))
     facts = {"n": n, "d_model": d_model, "d_k": run.setup.d_k}
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
-    width = max(run.setup.d_k, run.setup.d_v)
-    if run.setup.d_k == run.setup.d_v:
-        three = np.stack([run.values[name][run.row] for name in "QKV"])
-        rows: tuple[Line | Matrix, ...] = (token, Matrix("", three, ("q", "k", "v"), run.numbered(width)))
-    else:
-        rows = ()
     details = tuple(_by_feature(run, name) for name in "QKV")
-    return Step("qkv", "Q = X W_Q   K = X W_K   V = X W_V", (Line("walk.qkv", facts), shapes, *rows), details)
+    parts = (Line("walk.qkv", facts), shapes, token, *_three_rows(run))
+    return Step("qkv", "Q = X W_Q   K = X W_K   V = X W_V", parts, details)
 
 
 def scores(run: Run) -> Step:
@@ -135,19 +150,25 @@ def why_maximum(run: Run) -> Step:
     return Step("why_maximum", "exp(s) / Σ exp(s) = exp(s - m) / Σ exp(s - m)", parts)
 
 
-def output(run: Run) -> Step:
+def weighted_sum(run: Run) -> Step:
+    """The values of one row, each with its weight, and their sum."""
     V, w, out = run.values["V"], run.values["weights"][run.row], run.values["output"]
     shown = min(V.shape[1], 6)
     heads = ("head.key", "head.weight", *(f"w·v[{d}]" for d in range(shown)))
     rows = tuple((run.tokens[j], w[j], *(w[j] * V[j, :shown])) for j in range(run.n))
     total = ("head.sum", w.sum(), *out[run.row, :shown])
     table = Table(heads, rows, total, (None, 4, *(4,) * shown))
-    shapes = Shapes((("X", "(n, d_model)", run.values["X"].shape), ("output", "(n, d_v)", out.shape)))
-    same = "walk.same_shape" if out.shape == run.values["X"].shape else "walk.other_shape"
-    facts = {"d_v": V.shape[1], "d_model": run.setup.d_model}
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
-    parts = (Line("walk.output"), token, table, shapes, Line(same, facts))
-    return Step("output", "output = weights V", parts, (_by_feature(run, "output"),))
+    return Step("output", "output = weights V", (Line("walk.output"), token, table), (_by_feature(run, "output"),))
+
+
+def output(run: Run) -> Step:
+    X, out = run.values["X"], run.values["output"]
+    shapes = Shapes((("X", "(n, d_model)", X.shape), ("output", "(n, d_v)", out.shape)))
+    same = "walk.same_shape" if out.shape == X.shape else "walk.other_shape"
+    step = weighted_sum(run)
+    compared = (shapes, Line(same, {"d_v": out.shape[1], "d_model": X.shape[1]}))
+    return replace(step, parts=(*step.parts, *compared))
 
 
 def multi_head(run: Run) -> Step:

@@ -7,9 +7,11 @@ Formulas and the names in them are the same in every language.
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any
@@ -61,9 +63,31 @@ def message(error: QkvError, lang: str) -> str:
     Examples
     --------
     >>> message(ArgumentError("number", name="scale", expected="a finite number", value=float("nan")), "zh")
-    'scale 应为 a finite number，实际是 nan'
+    'scale 应为有限的数，实际是 nan'
     """
-    return str(error) if lang == "en" else say(f"error.{error.key}", lang, **error.facts)
+    if lang == "en":
+        return str(error)
+    facts = {name: _translated(name, fact, lang) for name, fact in error.facts.items()}
+    return say(f"error.{error.key}", lang, **facts)
+
+
+def _translated(name: str, fact: Any, lang: str) -> Any:
+    """A fact of that name that is an English phrase, in the language; anything else as it came."""
+    if isinstance(fact, str):
+        for english, text in _phrases(name, lang):
+            if found := english.fullmatch(fact):
+                return text.format(**found.groupdict())
+    return fact
+
+
+@cache
+def _phrases(name: str, lang: str) -> list[tuple[re.Pattern[str], str]]:
+    """The English phrases that a fact of that name may be, as patterns, and what they are in the language."""
+    prefix = f"fact.{name}."
+    found = {key.removeprefix(prefix): text for key, text in texts(lang).items() if key.startswith(prefix)}
+    wordiest_first = sorted(found, key=lambda english: -len(re.sub(r"{\w+}", "", english)))
+    gaps = {english: re.sub(r"\\{(\w+)\\}", r"(?P<\1>.+)", re.escape(english)) for english in wordiest_first}
+    return [(re.compile(gaps[english]), found[english]) for english in wordiest_first]
 
 
 def formula(op: str, name: str) -> str:
@@ -75,6 +99,54 @@ def formula(op: str, name: str) -> str:
     'weights v'
     """
     return texts("any").get(f"formula.{op}.{name}", "")
+
+
+def meaning(op: str, name: str, lang: str, sizes: Mapping[str, int]) -> str:
+    """What a variable of an op means, given the size of each of its axes; empty where nothing is written of it.
+
+    Examples
+    --------
+    >>> meaning("block", "resid_post", "en", {})
+    'The residual stream after the feed-forward layer: what the next layer reads.'
+    """
+    return texts(lang).get(f"value.{op}.{name}", "").format(**sizes)
+
+
+@dataclass(frozen=True)
+class Term:
+    """A word of the field.
+
+    Attributes
+    ----------
+    word, meaning : dict of str to str
+        By language: what it is called, and what it is in one line.
+    avoid : tuple of str
+        Other words for it that are not used here.
+    """
+
+    word: Mapping[str, str]
+    meaning: Mapping[str, str]
+    avoid: tuple[str, ...]
+
+
+@cache
+def glossary() -> dict[str, Term]:
+    """The words of the field, each in every language.
+
+    Examples
+    --------
+    >>> glossary()["residual_stream"].word
+    {'en': 'residual stream', 'zh': '残差流'}
+    """
+    found = texts("any")
+    return {
+        name: Term(
+            {lang: found[f"glossary.{name}.{lang}"] for lang in LANGUAGES},
+            {lang: found[f"glossary.{name}.meaning_{lang}"] for lang in LANGUAGES},
+            tuple(found.get(f"glossary.{name}.avoid", "").split()),
+        )
+        for name in dict.fromkeys(key.split(".")[1] for key in found if key.startswith("glossary."))
+    }
 
 
 def language(asked: str | None = None, text: str = "", environ: Mapping[str, str] | None = None) -> str:

@@ -1,0 +1,163 @@
+"""Looking into a real model: what every head does with a text, and one head in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from .. import words
+from ..errors import ArgumentError
+from ..ops.precision import Array
+from ..trace import Trace, record
+from . import steps
+from .heads import entropy_ratio, strongest_link
+from .parts import Line, Step, Table
+from .run import Run
+from .setup import Setup
+from .tokens import find_token
+from .walk import draw_as
+
+
+class Model(Protocol):
+    """What is asked of a model that is looked into."""
+
+    tokenizer: Any
+    settings: Any
+
+    def __call__(self, given: Any) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Seen:
+    """What a model's heads did with a text.
+
+    Attributes
+    ----------
+    tokens : list of str
+        As the tokenizer writes them.
+    weights : list of (H, n, n) ndarray
+        One array per layer.
+    layer, head : int
+        The head that is shown in full.
+    overview : tuple of Line or Table
+    steps : list of Step
+        The numeric walk through that head.
+    trace : Trace
+    title : Line
+    lang : {"en", "zh"}
+    """
+
+    tokens: list[str]
+    weights: list[Array]
+    layer: int
+    head: int
+    overview: tuple[Line | Table, ...]
+    steps: list[Step]
+    trace: Trace
+    title: Line
+    lang: str
+
+    def __str__(self) -> str:
+        return draw_as("text", self)
+
+    def to_json(self) -> str:
+        """The tokens, and weights by layer, head, query and key."""
+        return draw_as("json", self)
+
+
+def see(
+    model: Model, text: str, *, layer: int | None = None, head: int = 0, row: str | int = 0, lang: str | None = None
+) -> Seen:
+    """Run a model on a text and look at its attention.
+
+    Parameters
+    ----------
+    model : Encoder
+        As `qkv.load` gives it, with a tokenizer.
+    text : str
+    layer : int, optional
+        Show the heads of this layer alone; one head of it is shown in full (of layer 0 by default).
+    head : int
+    row : str or int
+        The token whose row is shown in full.
+    lang : {"en", "zh"}, optional
+
+    Returns
+    -------
+    Seen
+
+    Raises
+    ------
+    ArgumentError
+        For a layer, head or token that is not there.
+    """
+    ids = list(model.tokenizer.encode(text))
+    tokens = list(model.tokenizer.tokens(ids))
+    with record("layers.*.attention.*") as trace:
+        model(ids)
+    paths = [path for path in trace if path.endswith(".weights")]
+    weights = [np.asarray(trace[path]) for path in paths]
+    shown = 0 if layer is None else _within("layer", layer, len(weights))
+    _within("head", head, len(weights[shown]))
+    place = find_token(tokens, row)
+    where = paths[shown].removesuffix(".weights")
+    run = _run(model, trace, where, head, tokens, place)
+    listed = range(len(weights)) if layer is None else (shown,)
+    overview = (Line("see.heads"), _table(tokens, weights, listed, _own_tokens(model.tokenizer, text, ids)))
+    facts = {"text": text, "n": len(tokens), "layers": len(weights), "heads": len(weights[0])}
+    return Seen(
+        tokens, weights, shown, head, overview, steps.one_head(run), trace, Line("see.title", facts),
+        words.language(lang, text),
+    )  # fmt: skip
+
+
+def _within(name: str, number: int, size: int) -> int:
+    if not 0 <= number < size:
+        raise ArgumentError("number", name=name, expected=f"from 0 to {size - 1}", value=number)
+    return number
+
+
+def _run(model: Model, trace: Trace, where: str, head: int, tokens: list[str], row: int) -> Run:
+    """One head of one layer as the steps of a walk want it; a key head may serve several query heads."""
+    q, k, v, weights, out = (trace[f"{where}.{name}"] for name in ("q", "k", "v", "weights", "out"))
+    q, k = trace.get(f"{where}.q_rot", q), trace.get(f"{where}.k_rot", k)
+    group = head // (len(q) // len(k))
+    Q, K, V = q[head], k[group], v[group]
+    scaled = trace.get(f"{where}.masked", trace[f"{where}.scores"])
+    values = {
+        "Q": Q, "K": K, "V": V, "scores": Q @ K.T, "scaled": scaled[head], "weights": weights[head], "output": out[head],
+    }  # fmt: skip
+    setup = Setup("", d_model=model.settings.d_model, d_k=Q.shape[-1], d_v=V.shape[-1])
+    return Run(setup, tuple(tokens), values, [weights[head]], None, None, row)
+
+
+def _table(tokens: list[str], weights: list[Array], layers: Iterable[int], text: slice) -> Table:
+    """Entropy and strongest link of every head, the link of the text's own tokens beside that of all."""
+    own = tokens[text]
+    rows: list[tuple[Any, ...]] = []
+    for layer in layers:
+        for head, w in enumerate(weights[layer]):
+            i, j = strongest_link(w)
+            row = (layer, head, entropy_ratio(w), _link(tokens, i, j), float(w[i, j]))
+            a, b = strongest_link(w[text, text]) if own else (0, 0)
+            between = (_link(tokens, text.start + a, text.start + b), float(w[text, text][a, b])) if own else ()
+            rows.append((*row, *between) if len(own) < len(tokens) else row)
+    heads = ("head.layer", "head.head", "head.entropy", "head.strongest_link", "head.weight")
+    heads += ("head.within_text", "head.weight") if 0 < len(own) < len(tokens) else ()
+    return Table(heads, tuple(rows), digits=(None, None, 3, None, 4, None, 4)[: len(heads)], whole=True)
+
+
+def _link(tokens: list[str], i: int, j: int) -> str:
+    """With their numbers, for a token may stand in a text twice."""
+    return f"{i} {tokens[i]} → {j} {tokens[j]}"
+
+
+def _own_tokens(tokenizer: Any, text: str, ids: list[int]) -> slice:
+    """Where the text's own tokens stand among those that the tokenizer puts around it."""
+    own = list(tokenizer.encode(text, special_tokens=False))
+    starts = (s for s in range(len(ids) - len(own) + 1) if ids[s : s + len(own)] == own)
+    start = next(starts, 0)
+    return slice(start, start + len(own))

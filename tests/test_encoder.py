@@ -9,11 +9,11 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from tests.models_fixture import TINY, Copy, goldens, tiny
 
 import qkv
 from qkv.errors import QkvError
 from qkv.models import Encoder
-from tests.models_fixture import TINY, Copy, goldens, tiny
 
 GOLDENS = goldens(TINY / "goldens.npz")
 CLOSE: dict[str, float] = {"rtol": 0, "atol": 1e-5}  # float32 through two layers, against float64
@@ -77,7 +77,7 @@ def test_text_is_read_by_the_tokenizer_and_never_cut() -> None:
 )
 def test_one_or_many(given: Any) -> None:
     hidden = tiny()(given)
-    single = isinstance(given, str) or np.ndim(given) == 1 and not isinstance(given[0], str)
+    single = isinstance(given, str) or (np.ndim(given) == 1 and not isinstance(given[0], str))
     assert isinstance(hidden, np.ndarray) == single
     assert tiny().encode(given).shape == ((63,) if single else (len(given), 63))
 
@@ -218,7 +218,13 @@ def test_without_a_pooler(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("named", "ours"),
-    [("gelu_new", "gelu_tanh"), ("gelu_pytorch_tanh", "gelu_tanh"), ("relu", "relu"), ("gelu", "gelu"), ("silu", "silu")],
+    [
+        ("gelu_new", "gelu_tanh"),
+        ("gelu_pytorch_tanh", "gelu_tanh"),
+        ("relu", "relu"),
+        ("gelu", "gelu"),
+        ("silu", "silu"),
+    ],
 )
 def test_activations(named: str, ours: str, tmp_path: Path) -> None:
     copy = Copy(tmp_path)

@@ -32,7 +32,7 @@ CJK = re.compile("[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
 FACE = [
     "QkvError", "Trace", "attention", "biases", "compare", "cross_entropy", "edit", "edits", "explain",
     "first_difference", "gelu", "layer_norm", "layers", "load", "log_softmax", "logsumexp", "masks", "ops", "record",
-    "rms_norm", "rope", "scaled_dot_product_attention", "silu", "sinusoidal_positions", "softmax",
+    "rms_norm", "rope", "scaled_dot_product_attention", "see", "silu", "sinusoidal_positions", "softmax",
 ]  # fmt: skip
 # Its mean over the targets is one number, which no edit can reach.
 RETURNS_A_NUMBER = {"cross_entropy"}

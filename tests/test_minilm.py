@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.models_fixture import DATA, goldens, minilm
 
 import qkv
-from tests.models_fixture import DATA, goldens, minilm
 
 GOLDENS = goldens(DATA / "minilm_goldens.npz")
 SEEN = range(len(GOLDENS["seen"]))

@@ -42,7 +42,7 @@ def test_frequencies_and_magnitude(name: str) -> None:
 
 @pytest.mark.parametrize("name", stored()[0])
 def test_rope_turns_by_them(name: str) -> None:
-    """The longest position decides the length: positions 0 to 4095 are a text of 4096, for LongRoPE still a short one."""
+    """The longest position decides the length: 0 to 4095 are a text of 4096, for LongRoPE still a short one."""
     case = stored()[0][name]
     stretched = getattr(scaling, case["scaling"])(**case["settings"])
     length, half = case["length"] or 101, case["rotary_dim"] // 2

@@ -99,7 +99,7 @@ def op(
             watching = watcher.get()
             if watching is None:
                 return function(*args, **kwargs)
-            return watching.call(declared, function, args, kwargs)  # type: ignore[no-any-return]
+            return watching.call(declared, function, args, kwargs)
 
         call.op = declared  # type: ignore[attr-defined]
         return call

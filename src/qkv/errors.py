@@ -18,7 +18,8 @@ MESSAGES = {
     "shape": "{name} must have shape {expected}, but its shape is {shape}",
     "table": "{name} says {expected} {axis}, but {shape} came with {size}",
     # arguments of attention
-    "mask_dtype": "mask must be boolean (True = may look), but its dtype is {dtype}; to add numbers to the scores use bias=",
+    "mask_dtype": "mask must be boolean (True = may look), but its dtype is {dtype}; "
+    "to add numbers to the scores use bias=",
     "bias_dtype": "bias must be a number to add to each score, but its dtype is {dtype}; to hide keys use mask=",
     "offset_needed": "q has Tq={Tq} but k has Tk={Tk}, so {rule} needs offset=: "
     "{continued} (Tk - Tq) to continue a sequence, 0 to align the first query with the first key",

@@ -41,8 +41,8 @@ def qkv(lang: str) -> click.Group:
 
     sizes = options(
         option("--example", type=click.Choice(list(EXAMPLES))),
-        option("--d-model", type=int), option("--d-k", type=int), option("--d-v", type=int), option("--heads", type=int),
-        option("--seed", type=int), option("--rng", type=click.Choice(GENERATORS)),
+        option("--d-model", type=int), option("--d-k", type=int), option("--d-v", type=int),
+        option("--heads", type=int), option("--seed", type=int), option("--rng", type=click.Choice(GENERATORS)),
         option("--causal", is_flag=True, default=None), option("--row", default="0"),
     )  # fmt: skip
     looks = options(

@@ -22,11 +22,19 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 def existing(path: Path) -> Path:
     """`path`, if it is a file."""
-    if not path.exists():
-        raise FileError("no_file", path=path)
-    if not path.is_file():  # a directory, or a pipe that would never end
+    if not there(path).is_file():  # a directory, or a pipe that would never end
         raise FileError("not_a_file", path=path, kind="file")
     return path
+
+
+def there(path: Path) -> Path:
+    """`path`, if there is anything."""
+    try:
+        if path.exists():
+            return path
+    except OSError as error:  # a name too long, a directory that may not be entered
+        raise FileError("cannot_read", path=path, reason=error.strerror) from None
+    raise FileError("no_file", path=path)
 
 
 def read_text(path: Path, limit: int = JSON_LIMIT) -> str:

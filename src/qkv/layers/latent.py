@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class LatentAttention:
     n_heads: int
     W_QR: Array | None = None
     W_KR: Array | None = None
-    rotary: Rotary = Rotary()
+    rotary: Rotary = field(default_factory=Rotary)
 
     @classmethod
     def init(

@@ -115,7 +115,9 @@ class FeedForward:
     def init(cls, d_model: int, d_ff: int, seed: Seed = 0, activation: str = "gelu") -> FeedForward:
         """Xavier weights, biases 0."""
         rng = np.random.default_rng(seed)
-        return cls(xavier(rng, d_model, d_ff), xavier(rng, d_ff, d_model), np.zeros(d_ff), np.zeros(d_model), activation)
+        return cls(
+            xavier(rng, d_model, d_ff), xavier(rng, d_ff, d_model), np.zeros(d_ff), np.zeros(d_model), activation
+        )
 
     @op(name="feed_forward", x="*B T d_model", hidden="*B T d_ff", bent="*B T d_ff", output="*B T d_model")
     def __call__(self, x: Array) -> Array:

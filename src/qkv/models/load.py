@@ -10,7 +10,7 @@ from typing import Any
 from ..errors import FileError, MissingExtraError
 from ..io.bert import BERT
 from ..io.config import Config
-from ..io.files import PICKLES, is_pickle
+from ..io.files import PICKLES, is_pickle, there
 from ..io.sentence import read_sentence_settings
 from ..io.tokenizer import read_tokenizer
 from ..io.weights import Family, Settings, read_weights
@@ -42,9 +42,7 @@ def load(path: str | os.PathLike[str]) -> Encoder:
     FileError
         One line that names the file and, where there is one, the setting or tensor: nothing is ignored unseen.
     """
-    directory = Path(path)
-    if not directory.exists():
-        raise FileError("no_file", path=directory)
+    directory = there(Path(path))
     if not directory.is_dir():
         key = "pickle" if is_pickle(directory, b"") else "not_a_directory"
         raise FileError(key, path=directory)

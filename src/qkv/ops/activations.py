@@ -137,9 +137,7 @@ def swiglu(x: ArrayLike, W_gate: ArrayLike, W_up: ArrayLike, W_down: ArrayLike) 
 
 
 @op(x="*B d_model", gate="*B d_ff", up="*B d_ff", hidden="*B d_ff", out="*B d_model")
-def geglu(
-    x: ArrayLike, W_gate: ArrayLike, W_up: ArrayLike, W_down: ArrayLike, approximate: str = "none"
-) -> Array:
+def geglu(x: ArrayLike, W_gate: ArrayLike, W_up: ArrayLike, W_down: ArrayLike, approximate: str = "none") -> Array:
     """A feed-forward layer whose hidden values pass a GELU gate.
 
     Parameters

@@ -83,10 +83,12 @@ def read_call(
         seen = allowed if seen is None else seen & allowed
     added = None
     if bias is not None:
-        added = _bias_array(bias(i, j) if isinstance(bias, Bias) else bias, scores).astype(working, copy=False)
-        hiding = np.isneginf(added)
-        if hiding.any():  # a bias of -inf is a mask at that place
+        given = _bias_array(bias(i, j) if isinstance(bias, Bias) else bias, scores)
+        hiding = np.isneginf(given)
+        if hiding.any():  # a bias of -inf is a mask at that place; one that only overflows on the way is none
             seen = ~hiding if seen is None else seen & ~hiding
+        with np.errstate(over="ignore"):
+            added = given.astype(working, copy=False)
     return Call(
         q=q.astype(working, copy=False),
         k=k.astype(working, copy=False),
@@ -113,7 +115,7 @@ def _shapes(q: Array, k: Array, v: Array) -> tuple[int, ...]:
     _same("v", v.shape[-2], "k", k.shape[-2], "Tk")
     H, Hkv, Hv = (x.shape[-3] if x.ndim > 2 else 1 for x in (q, k, v))
     _same("v", Hv, "k", Hkv, "Hkv")
-    if H != Hkv and (Hkv == 0 or H % Hkv):
+    if Hkv != H and (Hkv == 0 or H % Hkv):
         raise ShapeError("groups", n_heads=H, n_kv_heads=Hkv)
     try:
         lead = np.broadcast_shapes(q.shape[:-3], k.shape[:-3], v.shape[:-3])

@@ -47,7 +47,7 @@ def layer_norm(
     """
     x, dtype = widened("x", x)
     centred = x - x.mean(axis=axis, keepdims=True)
-    variance = (centred * centred).mean(axis=axis, keepdims=True)
+    variance = mean_of_squares(centred, axis)
     normed = centred / np.sqrt(variance + eps)
     out = _affine(normed, gamma, beta, axis)
     return out.astype(dtype, copy=False)
@@ -74,7 +74,7 @@ def rms_norm(
 
     Notes
     -----
-    gamma x / sqrt(mean(x^2) + eps) (Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467, section 4).
+    gamma x / sqrt(mean(x^2) + eps) (Zhang, Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467, 4).
 
     Examples
     --------
@@ -82,10 +82,19 @@ def rms_norm(
     array([[0.8485, 1.1314]])
     """
     x, dtype = widened("x", x)
-    mean_square = (x * x).mean(axis=axis, keepdims=True)
+    mean_square = mean_of_squares(x, axis)
     normed = x / np.sqrt(mean_square + eps)
     out = _affine(normed, gamma, None, axis)
     return out.astype(dtype, copy=False)
+
+
+def mean_of_squares(x: Array, axis: int | tuple[int, ...]) -> Array:
+    """The mean of x^2 along the axes, which are kept; in float64 where a float32 square overflows."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = (x * x).mean(axis=axis, keepdims=True)
+    if np.isinf(mean).any() and x.dtype != np.float64:
+        mean = np.square(x, dtype=np.float64).mean(axis=axis, keepdims=True)
+    return mean
 
 
 def _affine(normed: Array, gamma: ArrayLike | None, beta: ArrayLike | None, axis: int | tuple[int, ...]) -> Array:

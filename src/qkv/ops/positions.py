@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -160,8 +162,8 @@ def rope(
     turning = x.shape[-1] if rotary_dim is None else rotary_dim
     if turning > x.shape[-1] or turning % 2:
         raise ShapeError("shape", name="x", expected=f"(..., T, d) with d >= {turning}, even", shape=x.shape)
-    are_tables = isinstance(positions, tuple) and all(np.ndim(table) > 1 for table in positions)
-    tables = positions if are_tables else rope_tables(positions, turning, base, scaling)
+    ready = isinstance(positions, tuple) and all(np.ndim(table) > 1 for table in positions)
+    tables = cast("tuple[Array, Array]", positions) if ready else rope_tables(positions, turning, base, scaling)
     cos, sin = (_fit(table, x, turning).astype(x.dtype) for table in tables)
 
     half = turning // 2

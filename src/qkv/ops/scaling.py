@@ -44,7 +44,7 @@ class Linear:
 
 @dataclass(frozen=True)
 class DynamicNTK:
-    """A base that grows once the sequence is longer than in training (Peng et al., YaRN, arXiv 2309.00071, section 3.3).
+    """A base that grows once the sequence is longer than in training (Peng et al., YaRN, arXiv 2309.00071, 3.3).
 
     Keys turned with an earlier base do not fit later ones: a cache must keep its keys unturned, or fix the length.
     """
@@ -53,6 +53,8 @@ class DynamicNTK:
     original_length: int
 
     def frequencies(self, rotary_dim: int, base: float, length: int | None) -> tuple[Array, float]:
+        if rotary_dim < 4:
+            raise ArgumentError("number", name="rotary_dim", expected="at least 4 for DynamicNTK", value=rotary_dim)
         length = max(length or 0, self.original_length)
         grown = self.factor * length / self.original_length - (self.factor - 1)
         return _plain(rotary_dim, base * grown ** (rotary_dim / (rotary_dim - 2))), 1.0
@@ -60,7 +62,7 @@ class DynamicNTK:
 
 @dataclass(frozen=True)
 class Yarn:
-    """YaRN: slow pairs are interpolated, fast ones left alone, a ramp between (Peng et al., arXiv 2309.00071, 3.2, 3.4).
+    """YaRN: slow pairs are interpolated, fast ones left alone, a ramp between (Peng et al., arXiv 2309.00071, 3.2).
 
     Attributes
     ----------
@@ -87,6 +89,9 @@ class Yarn:
     truncate: bool = True
 
     def frequencies(self, rotary_dim: int, base: float, length: int | None) -> tuple[Array, float]:
+        if base <= 1:
+            raise ArgumentError("number", name="base", expected="larger than 1 for Yarn", value=base)
+
         def pair_of(turns: float) -> float:
             """The pair that makes so many turns over the training length."""
             return rotary_dim * math.log(self.original_length / (turns * 2 * math.pi)) / (2 * math.log(base))

@@ -3,7 +3,7 @@
 from . import edits
 from .compare import Difference, first_difference
 from .edits import edit
-from .record import record
+from .recording import record
 from .trace import Entry, Trace
 
 __all__ = ["Difference", "Entry", "Trace", "edit", "edits", "first_difference", "record"]

@@ -156,4 +156,3 @@ def edit(changes: Mapping[str, Change | Edit]) -> Iterator[None]:
         watcher.reset(token)
     if silent := [path for path in changes if path not in editor.fired]:
         raise WatchError("never_fired", paths=", ".join(silent), near=near(silent[0], editor.ran))
-

@@ -107,7 +107,7 @@ class Watch:
         finally:
             watcher.reset(token)
             place.frame = None
-        last = next(reversed(op.axes), None)
+        last = next(reversed(list(op.axes)), None)
         if last is not None and isinstance(result, np.ndarray):
             return self._edited(place, last, result)
         return result

@@ -17,6 +17,7 @@ from .values import exact, one_line
 
 MARKS = Marks.of(Screen())
 LONGEST_LABEL = 16
+LONGEST_TITLE = 500
 # Around a token the browser works out the direction of writing anew. In attributes these two characters do it, in text
 # an element does; `one_line` and `label` spell both out wherever they come from a user.
 ISOLATE, POP = "\N{FIRST STRONG ISOLATE}", "\N{POP DIRECTIONAL ISOLATE}"
@@ -33,6 +34,19 @@ def escaped(text: str) -> str:
     return html.escape(text, quote=True)
 
 
+def element(name: str, content: str, /, **attributes: str) -> str:
+    """An element around content that is HTML already; attributes are text, and left out when empty.
+
+    Examples
+    --------
+    >>> element("td", "0.5", class_="", data_value="0.5")
+    '<td data-value="0.5">0.5</td>'
+    """
+    pairs = ((key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items() if value)
+    written = "".join(f' {key}="{escaped(value)}"' for key, value in pairs)
+    return f"<{name}{written}>{content}</{name}>"
+
+
 def sentence(key: str, lang: str, /, **facts: object) -> str:
     """The words of a key as HTML, texts among the facts kept apart from the direction of writing around them."""
     apart = {k: f"{ISOLATE}{one_line(v)}{POP}" if isinstance(v, str) else v for k, v in facts.items()}
@@ -47,19 +61,16 @@ def short(text: str) -> str:
 def header(text: str, scope: str, number: str = "") -> str:
     """A row's or column's heading; a running number in front tells equal tokens apart."""
     shown = short(text)
-    title = "" if label(text, Screen()) == shown else f' title="{escaped(one_line(text)[:500])}"'
+    title = "" if label(text, Screen()) == shown else one_line(text)[:LONGEST_TITLE]
     before = f"<i>{number}</i> " if number else ""
-    return f'<th scope="{scope}"{title}>{before}<bdi>{escaped(shown)}</bdi></th>'
+    return element("th", f"{before}<bdi>{escaped(shown)}</bdi>", scope=scope, title=title)
 
 
-def number_cell(value: float, shown: str, kind: str = "", title: str = "") -> str:
+def number_cell(value: float, shown: str, kind: str = "", title: str = "", name: str = "td", scope: str = "") -> str:
     """A cell with a number: what is shown, and in `data-value` every digit of it."""
     digits = exact(value)
     title = title or ("" if shown == digits else digits)
-    return (
-        f'<td{f" class={chr(34)}{kind}{chr(34)}" if kind else ""} data-value="{digits}"'
-        f'{f" title={chr(34)}{escaped(title)}{chr(34)}" if title else ""}>{escaped(shown)}</td>'
-    )
+    return element(name, escaped(shown), scope=scope, class_=kind, data_value=digits, title=title)
 
 
 def number_format(values: NDArray[np.float64], digits: int) -> NumberFormat:
@@ -88,6 +99,4 @@ def signs(values: NDArray[np.float64], visible: NDArray[np.bool_], texts: set[st
         found.append(("nan", "NaN", "heat.nan"))
     if "~0" in texts:
         found.append(("near", "~0", "heat.near_zero"))
-    return [
-        f'<span class="{kind}">{text}</span> <span>{escaped(words.say(key, lang))}</span>' for kind, text, key in found
-    ]
+    return [element("span", text, class_=kind) + f" {escaped(words.say(key, lang))}" for kind, text, key in found]

@@ -10,7 +10,19 @@ from .. import words
 from ..walkthrough import Heat
 from .colors import ink, on_ramp
 from .grid import Grid
-from .page_cells import ISOLATE, POP, escaped, header, kind_of, number_cell, number_format, number_text, signs
+from .page_cells import (
+    ISOLATE,
+    POP,
+    element,
+    escaped,
+    header,
+    kind_of,
+    number_cell,
+    number_format,
+    number_text,
+    short,
+    signs,
+)
 from .page_tables import boxed, caption
 from .screen import Screen
 from .shades import STEPS, Scale
@@ -27,7 +39,8 @@ def heat_html(part: Heat, lang: str, side: int) -> str:
     numbers = max(grid.values.shape) <= FEW and grid.pool == (1, 1)
     negative = bool((grid.seen < 0).any())
     scale = Scale.of("signed" if negative else "probability", None, grid.seen, Screen())
-    titles = [*(f"{ISOLATE}{name}{POP}" for name in _names(grid)), *(f"{ISOLATE}{name}{POP}" for name in grid.tokens)]
+    queries = [f"{ISOLATE}{short(name)}{POP}" for name in _names(grid)]
+    keys = [f"{ISOLATE}{short(name)}{POP}" for name in grid.tokens]
     written = number_format(grid.seen, DIGITS)
     texts: set[str] = set()
 
@@ -36,10 +49,9 @@ def heat_html(part: Heat, lang: str, side: int) -> str:
         shown = number_text(x, seen, written) if numbers else "" if np.isfinite(x) or not seen else exact(x)
         texts.add(shown)
         value = exact(x) if seen else words.say("heat.masked", lang)
-        query, key = titles[i], titles[len(grid.rows) + j]
-        title = words.say("page.link", lang, query=query, key=key, value=value)
+        title = words.say("page.link", lang, query=queries[i], key=keys[j], value=value)
         if not seen and grid.pool != (1, 1):
-            return f'<td class="masked" title="{escaped(title)}"></td>'
+            return element("td", "", class_="masked", title=title)
         return number_cell(x, shown, kind_of(x, seen) or colour_class(scale, x), title)
 
     body = "".join(
@@ -49,10 +61,9 @@ def heat_html(part: Heat, lang: str, side: int) -> str:
     head = "".join(
         header(name, "col", "" if grid.pool[1] > 1 else number) for number, name in zip(grid.heads, grid.tokens)
     )
-    table = (
-        f'<table class="heat{"" if numbers else " small"}">{caption(part.name, part.value.shape)}'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    lines = f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody>"
+    look = "heat" if numbers else "heat small"
+    table = element("table", caption(part.name, part.value.shape) + lines, class_=look)
     axes = f"{words.say('heat.queries', lang)} ↓ · {words.say('heat.keys', lang)} →"
     notes = [escaped(axes), _legend(scale, grid, texts, lang, negative)]
     pooled = pooled_line(grid, lang)
@@ -87,8 +98,8 @@ def _legend(scale: Scale, grid: Grid, texts: set[str], lang: str, negative: bool
     name = words.say("heat.signed" if negative else "heat.weight", lang)
     values = np.linspace(scale.low, scale.high, STEPS)
     samples = "".join(
-        f'<span class="{colour_class(scale, float(value))}">{escaped(step.strip())}</span>'
+        element("span", escaped(step.strip()), class_=colour_class(scale, float(value)))
         for value, step in zip(values, scale.steps(grid.seen))
     )
-    marks = "".join(f' <span class="sign">{sign}</span>' for sign in signs(grid.values, grid.visible, texts, lang))
-    return f'{escaped(name)} <span class="ramp">{samples}</span>{marks}'
+    marks = (element("span", sign, class_="sign") for sign in signs(grid.values, grid.visible, texts, lang))
+    return " ".join([escaped(name), element("span", samples, class_="ramp"), *marks])

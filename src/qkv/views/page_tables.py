@@ -8,23 +8,25 @@ import numpy as np
 
 from .. import words
 from ..walkthrough import Matrix, Shapes, Table
-from .page_cells import escaped, header, kind_of, number_cell, number_format, number_text, signs
+from .page_cells import element, escaped, header, kind_of, number_cell, number_format, number_text, signs
 from .sizes import kept, left_out
-from .values import cell, heading, one_line, shape_text
+from .values import cell, heading, is_word, one_line, shape_text
 
 GAP = '<td class="gap">…</td>'
+NARROW = 5  # columns that fit everywhere
 
 
 def boxed(table: str, name: str, wide: bool, notes: list[str]) -> str:
     """A figure: the table in a box that scrolls, reached by the keyboard where it may be wider than the page."""
-    reach = f' tabindex="0" role="group" aria-label="{escaped(name)}"' if wide else ""
-    below = "".join(f'<p class="note">{note}</p>' for note in notes)
-    return f'<figure><div class="scroll"{reach}>{table}</div>{below}</figure>'
+    reach = {"tabindex": "0", "role": "group", "aria_label": one_line(name)} if wide else {}
+    below = "".join(element("p", note, class_="note") for note in notes)
+    return element("figure", element("div", table, class_="scroll", **reach) + below)
 
 
 def caption(name: str, shape: tuple[int, ...]) -> str:
     """Name and shape of a matrix above it; nothing for one without a name."""
-    return f'<caption>{escaped(one_line(name))} <span class="shape">{shape_text(shape)}</span></caption>' if name else ""
+    sizes = element("span", shape_text(shape), class_="shape")
+    return element("caption", f"{escaped(one_line(name))} {sizes}") if name else ""
 
 
 def matrix_html(part: Matrix, lang: str) -> str:
@@ -43,60 +45,66 @@ def matrix_html(part: Matrix, lang: str) -> str:
         return number_cell(x, shown, kind_of(x, seen), title)
 
     head = "".join(GAP if j is None else header(part.columns[j], "col") for j in columns)
-    lines = []
+    body = ""
     for i in rows:
         if i is None:
-            lines.append(f'<tr><td class="gap" colspan="{len(columns) + 1}">⋮</td></tr>')
+            body += gap_row(len(columns) + 1)
             continue
         cells = "".join(GAP if j is None else one(i, j) for j in columns)
-        lines.append(f"<tr>{header(part.rows[i], 'row')}{cells}</tr>")
-    table = (
-        f'<table class="matrix">{caption(part.name, value.shape)}'
-        f"<thead><tr><td></td>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    )
+        body += f"<tr>{header(part.rows[i], 'row')}{cells}</tr>"
+    lines = f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody>"
+    table = element("table", caption(part.name, value.shape) + lines, class_="matrix")
     notes = [*left_out(rows, columns, value.shape, lang), *signs(value, visible, texts, lang)]
-    return boxed(table, part.name or " ".join(part.rows[:3]), len(columns) > 5, notes)
+    return boxed(table, part.name or " ".join(part.rows[:3]), len(columns) > NARROW, notes)
+
+
+def gap_row(columns: int) -> str:
+    """The row that stands for those left out."""
+    return element("tr", element("td", "⋮", class_="gap", colspan=str(columns)))
 
 
 def table_html(part: Table, lang: str) -> str:
     """A table; of a long one the middle is left out, unless all of it is asked for."""
     heads = [heading(head, lang) for head in part.heads]
     rows = list(range(len(part.rows))) if part.whole else kept(len(part.rows))
-    texts = [any(isinstance(row[c], str) and not row[c][:1].isdigit() for row in part.rows) for c in range(len(heads))]
+    kinds = ["text" if any(is_word(row[c]) for row in part.rows) else "" for c in range(len(heads))]
     head = "".join(
-        f'<th scope="col"{" class=" + chr(34) + "text" + chr(34) if text else ""}>{escaped(name)}</th>' if name else "<td></td>"
-        for name, text in zip(heads, texts)
+        element("th", escaped(name), scope="col", class_=kind) if name else "<td></td>"
+        for name, kind in zip(heads, kinds)
     )
-    gap = f'<tr><td class="gap" colspan="{len(heads)}">⋮</td></tr>'
-    body = "".join(gap if i is None else _row(part.rows[i], part, texts, lang) for i in rows)
-    foot = f"<tfoot>{_row(part.total, part, texts, lang)}</tfoot>" if part.total else ""
-    table = f'<table class="list"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>'
+    body = "".join(gap_row(len(heads)) if i is None else _row(part.rows[i], part, kinds, lang) for i in rows)
+    foot = element("tfoot", _row(part.total, part, kinds, lang)) if part.total else ""
+    table = element("table", f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}", class_="list")
     notes = left_out(rows, [], (len(part.rows), len(heads)), lang)
-    return boxed(table, " ".join(heads), len(heads) > 5, notes)
+    return boxed(table, " ".join(heads), len(heads) > NARROW, notes)
 
 
-def _row(row: tuple[Any, ...], part: Table, texts: list[bool], lang: str) -> str:
+def _row(row: tuple[Any, ...], part: Table, kinds: list[str], lang: str) -> str:
     digits = part.digits or (None,) * len(row)
-    first, *others = (_table_cell(x, d, text, lang) for x, d, text in zip(row, digits, texts))
-    # The first cell names its row, whatever it holds.
-    named = first.replace("<td", '<th scope="row"', 1).removesuffix("</td>") + "</th>"
-    return f"<tr>{named}{''.join(others)}</tr>"
+    cells = (_cell(row[c], digits[c], kinds[c], lang, "td" if c else "th") for c in range(len(row)))
+    return element("tr", "".join(cells))
 
 
-def _table_cell(value: Any, digits: int | None, text: bool, lang: str) -> str:
+def _cell(value: Any, digits: int | None, kind: str, lang: str, name: str) -> str:
+    """One cell; the first of a row is its heading."""
+    scope = "row" if name == "th" else ""
     if not isinstance(value, str):
-        return number_cell(value, cell(value, digits), "" if value == value else "nan")
-    shown = escaped(one_line(heading(value, lang)))
-    return f'<td class="text"><bdi>{shown}</bdi></td>' if text else f"<td>{shown}</td>"
+        return number_cell(value, cell(value, digits), "nan" if value != value else kind, name=name, scope=scope)
+    shown = f"<bdi>{escaped(one_line(heading(value, lang)))}</bdi>" if value else ""
+    return element(name, shown, scope=scope, class_=kind)
 
 
 def shapes_html(part: Shapes, lang: str) -> str:
     """Names, sizes and what the sizes are called."""
-    head = "".join(f'<th scope="col" class="text">{words.say(f"table.{key}", lang)}</th>' for key in ("shape", "axes"))
-    rows = "".join(
-        f'<tr><th scope="row" class="text">{escaped(name)}</th><td class="text">{shape_text(size)}</td>'
-        f'<td class="text">{escaped(axes)}</td></tr>'
-        for name, axes, size in part.rows
+    heads = "".join(
+        element("th", words.say(f"table.{key}", lang), scope="col", class_="text") for key in ("shape", "axes")
     )
-    table = f'<table class="list shapes"><thead><tr><td></td>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    rows = "".join(
+        element("tr", "".join([
+            element("th", escaped(name), scope="row", class_="text"),
+            *(element("td", escaped(text), class_="text") for text in (shape_text(size), axes)),
+        ]))
+        for name, axes, size in part.rows
+    )  # fmt: skip
+    table = element("table", f"<thead><tr><td></td>{heads}</tr></thead><tbody>{rows}</tbody>", class_="list")
     return boxed(table, words.say("table.shape", lang), False, [])

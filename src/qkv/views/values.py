@@ -61,3 +61,8 @@ def one_line(text: str) -> str:
     two lines \x00 \u202e
     """
     return safe(" ".join(text.split()), Screen())
+
+
+def is_word(value: Any) -> bool:
+    """Whether a cell of a table holds text rather than a number with its unit."""
+    return isinstance(value, str) and value != "" and not value[:1].isdigit()

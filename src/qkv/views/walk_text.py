@@ -14,6 +14,7 @@ from .values import shape_text
 from .walk_table import table_text
 
 INDENT = 3
+MANY = 24  # tokens; from here on plain numbers are shown from both ends, not as pages of blocks
 
 
 def walk_text(walk: Walkthrough, screen: Screen | None = None, only: str | None = None) -> str:
@@ -80,20 +81,23 @@ def part_text(part: Part, screen: Screen, lang: str) -> str:
     if isinstance(part, Table):
         return table_text(part, screen, lang)
     if isinstance(part, Heat):
-        return heatmap(
-            part.value, part.rows, part.columns, screen, visible=part.visible, title=part.name,
-            scale="signed" if part.value.min(initial=0) < 0 else "probability", words=heatmap_words(lang),
-        )  # fmt: skip
+        pictured = screen.depth != "none" or screen.ascii or len(part.rows) <= MANY
+        return _heat(part, screen, lang) if pictured else _matrix(part, screen, lang)
+    if part.visible is not None and len(part.rows) <= MANY:
+        return _heat(part, replace(screen, depth="none"), lang, digits=4 if len(part.columns) < 8 else 2)
     return _matrix(part, screen, lang)
 
 
-def _matrix(part: Matrix, screen: Screen, lang: str) -> str:
+def _heat(part: Heat | Matrix, screen: Screen, lang: str, digits: int = 2) -> str:
+    signed = isinstance(part, Matrix) or bool(part.value.min(initial=0) < 0)
+    return heatmap(
+        part.value, part.rows, part.columns, screen, visible=part.visible, title=part.name, digits=digits,
+        scale="signed" if signed else "probability", words=heatmap_words(lang),
+    )  # fmt: skip
+
+
+def _matrix(part: Heat | Matrix, screen: Screen, lang: str) -> str:
     """As many decimals, 4 to 2, as leave room for every column."""
-    if part.visible is not None:
-        return heatmap(
-            part.value, part.rows, part.columns, replace(screen, depth="none"), visible=part.visible,
-            title=part.name, scale="signed", digits=4 if len(part.columns) < 8 else 2, words=heatmap_words(lang),
-        )  # fmt: skip
     wide = replace(screen, width=100_000)
     for digits in (4, 3, 2):
         text = matrix(part.value, part.rows, part.columns, wide, digits)

@@ -128,14 +128,15 @@ def _run(model: Model, trace: Trace, where: str, head: int, tokens: list[str], r
     Q, K, V = q[head], k[group], v[group]
     scaled = trace.get(f"{where}.masked", trace[f"{where}.scores"])
     values = {
-        "Q": Q, "K": K, "V": V, "scores": Q @ K.T, "scaled": scaled[head], "weights": weights[head], "output": out[head],
+        "Q": Q, "K": K, "V": V, "scores": Q @ K.T, "scaled": scaled[head], "weights": weights[head],
+        "output": out[head],
     }  # fmt: skip
     setup = Setup("", d_model=model.settings.d_model, d_k=Q.shape[-1], d_v=V.shape[-1])
     return Run(setup, tuple(tokens), values, [weights[head]], None, None, row)
 
 
 def _table(tokens: list[str], weights: list[Array], layers: Iterable[int], text: slice) -> Table:
-    """Entropy and strongest link of every head, the link of the text's own tokens beside that of all."""
+    """Entropy and strongest link of every head, that within the text beside that of all tokens."""
     own = tokens[text]
     rows: list[tuple[Any, ...]] = []
     for layer in layers:
@@ -145,9 +146,9 @@ def _table(tokens: list[str], weights: list[Array], layers: Iterable[int], text:
             a, b = strongest_link(w[text, text]) if own else (0, 0)
             between = (_link(tokens, text.start + a, text.start + b), float(w[text, text][a, b])) if own else ()
             rows.append((*row, *between) if len(own) < len(tokens) else row)
-    heads = ("head.layer", "head.head", "head.entropy", "head.strongest_link", "head.weight")
-    heads += ("head.within_text", "head.weight") if 0 < len(own) < len(tokens) else ()
-    return Table(heads, tuple(rows), digits=(None, None, 3, None, 4, None, 4)[: len(heads)], whole=True)
+    heads = ["head.layer", "head.head", "head.entropy", "head.strongest_link", "head.weight"]
+    heads += ["head.within_text", "head.weight"] if 0 < len(own) < len(tokens) else []
+    return Table(tuple(heads), tuple(rows), digits=(None, None, 3, None, 4, None, 4)[: len(heads)], whole=True)
 
 
 def _link(tokens: list[str], i: int, j: int) -> str:

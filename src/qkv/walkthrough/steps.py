@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ops.precision import Array
 from .experiments import overflow, saturation
-from .parts import Heat, Line, Matrix, Shapes, Step, Table
+from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table
 from .run import Run
 
 FEW = 12  # rows of numbers that are listed one by one
@@ -35,7 +35,7 @@ def one_head(run: Run) -> list[Step]:
     return [*steps, weighted_sum(run), heat_map(run)]
 
 
-def _three_rows(run: Run) -> tuple[Matrix, ...]:
+def _three_rows(run: Run) -> tuple[Part, ...]:
     """Query, key and value of the chosen token under each other, where they are equally wide."""
     if run.setup.d_k != run.setup.d_v:
         return ()
@@ -75,7 +75,7 @@ def qkv(run: Run) -> Step:
     facts = {"n": n, "d_model": d_model, "d_k": run.setup.d_k}
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
     details = tuple(_by_feature(run, name) for name in "QKV")
-    parts = (Line("walk.qkv", facts), shapes, token, *_three_rows(run))
+    parts: tuple[Part, ...] = (Line("walk.qkv", facts), shapes, token, *_three_rows(run))
     return Step("qkv", "Q = X W_Q   K = X W_K   V = X W_V", parts, details)
 
 
@@ -103,19 +103,20 @@ def scaling(run: Run) -> Step:
 
 
 def why_scaling(run: Run) -> Step:
-    cases = saturation(run.n, seed=run.setup.seed)
-    rows = tuple(
-        (c.d_k, "head.yes" if c.scaled else "head.no", c.spread, c.largest, c.gradient) for c in cases
-    )
+    n_keys = min(max(run.n, 2), 16)  # one key alone always weighs 1, and a long sentence adds nothing
+    cases = saturation(n_keys, seed=run.setup.seed)
+    rows = tuple((c.d_k, "head.yes" if c.scaled else "head.no", c.spread, c.largest, c.gradient) for c in cases)
     table = Table(
         ("d_k", "head.scaled", "head.spread", "head.largest_weight", "head.slope"), rows, digits=(None, None, 2, 2, 3)
     )
     _, narrow, wide, rescued = cases
     facts = {
-        "n": run.n, "d_k": wide.d_k, "spread": wide.spread, "largest": wide.largest, "slope": wide.gradient,
+        "n": n_keys, "d_k": wide.d_k, "spread": wide.spread, "largest": wide.largest, "slope": wide.gradient,
         "slope_scaled": rescued.gradient, "narrow": narrow.d_k, "slope_narrow": narrow.gradient,
     }  # fmt: skip
-    return Step("why_scaling", "Var(q · k) = d_k", (Line("walk.why_scaling", facts), table, Line("walk.saturated", facts)))
+    return Step(
+        "why_scaling", "Var(q · k) = d_k", (Line("walk.why_scaling", facts), table, Line("walk.saturated", facts))
+    )
 
 
 def mask(run: Run) -> Step:

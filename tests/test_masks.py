@@ -120,7 +120,11 @@ def test_a_key_range_is_never_too_narrow(rule: Rule, first: int, size: int, n_ke
 @settings(max_examples=100, derandomize=True, deadline=None)
 @given(sides, sides, st.integers(-9, 9), st.integers(1, 7), st.integers(0, 11))
 def test_nor_for_queries_before_the_first_key(left: Any, right: Any, first: int, size: int, n_keys: int) -> None:
-    for rule in (masks.window(left, right), masks.causal() & masks.window(left, right), masks.causal() | ~masks.causal()):
+    for rule in (
+        masks.window(left, right),
+        masks.causal() & masks.window(left, right),
+        masks.causal() | ~masks.causal(),
+    ):
         start, stop = rule.key_range(first, first + size - 1, n_keys)
         assert set(seen_keys(rule, first, first + size - 1, n_keys)) <= set(range(start, stop)), rule.name
 
@@ -158,7 +162,9 @@ def test_padding_per_member(lead: tuple[int, ...]) -> None:
     lengths = rng.integers(0, 12, lead)
     found = qkv.attention(q, k, v, mask=masks.padding(lengths))
     for b in np.ndindex(lead):
-        np.testing.assert_allclose(found[b], qkv.attention(q[b], k[b], v[b], mask=np.arange(11) < lengths[b]), atol=1e-14)
+        np.testing.assert_allclose(
+            found[b], qkv.attention(q[b], k[b], v[b], mask=np.arange(11) < lengths[b]), atol=1e-14
+        )
 
 
 @pytest.mark.parametrize("lead", [(2,), (2, 3)], ids=str)
@@ -222,27 +228,33 @@ def test_names_say_how_a_rule_was_made() -> None:
         (lambda: masks.block_sparse([True], 2), ShapeError, "blocks must have shape (n, m), but its shape is (1,)"),
         (lambda: masks.block_sparse([[True]], 0), ArgumentError, "size must be at least 1, but it is 0"),
         (
-            lambda: masks.documents(IDS)(range(11), range(12)), ArgumentError,
+            lambda: masks.documents(IDS)(range(11), range(12)),
+            ArgumentError,
             "ids reaches position 11, but 11 positions are known",
         ),
         (
-            lambda: masks.documents(IDS)([-1], range(3)), ArgumentError,
+            lambda: masks.documents(IDS)([-1], range(3)),
+            ArgumentError,
             "query_ids reaches position -1, but 11 positions are known",
         ),
         (
-            lambda: masks.block_sparse(BLOCKS, 4)([16], [0]), ArgumentError,
+            lambda: masks.block_sparse(BLOCKS, 4)([16], [0]),
+            ArgumentError,
             "the query reaches position 16, but 16 positions are known",
         ),
         (
-            lambda: masks.block_sparse(BLOCKS, 4)([0], [12]), ArgumentError,
+            lambda: masks.block_sparse(BLOCKS, 4)([0], [12]),
+            ArgumentError,
             "the key reaches position 12, but 12 positions are known",
         ),
         (
-            lambda: masks.custom(lambda i, j: i - j, name="far")([1], [1]), DtypeError,
+            lambda: masks.custom(lambda i, j: i - j, name="far")([1], [1]),
+            DtypeError,
             "the rule far must be boolean, but its dtype is int64",
         ),
         (
-            lambda: masks.causal() & np.ones((3, 3), bool), DtypeError,
+            lambda: masks.causal() & np.ones((3, 3), bool),
+            DtypeError,
             "the right side of & must be a rule, but its dtype is ndarray",
         ),
         (lambda: masks.causal() | True, DtypeError, "the right side of | must be a rule, but its dtype is bool"),

@@ -32,7 +32,11 @@ features = st.fixed_dictionaries({
 def drawn(rng: np.random.Generator, size: dict[str, int], dtype: Any = np.float64, **extra: Any) -> Any:
     """q, k, v of those sizes, and the rules of the features."""
     H = size["Hkv"] * size["groups"]
-    shapes = (H, size["Tq"], size["d_k"]), (size["Hkv"], size["Tk"], size["d_k"]), (size["Hkv"], size["Tk"], size["d_v"])
+    shapes = (
+        (H, size["Tq"], size["d_k"]),
+        (size["Hkv"], size["Tk"], size["d_k"]),
+        (size["Hkv"], size["Tk"], size["d_v"]),
+    )
     rules = {name: extra[name] for name in ("softcap", "scale") if name in extra}
     if extra.get("with_sinks"):
         rules["sinks"] = rng.normal(size=H)
@@ -166,7 +170,7 @@ def test_rows_sum_to_one_less_the_sink(seed: int, size: Any, feature: Any) -> No
     q, k, v, rules = drawn(rng, size, **feature)
     visible = rng.random((size["Tq"], size["Tk"])) < 0.4
     _, weights, lse = everything(q, k, v, mask=visible, **rules)
-    sink = np.exp(rules["sinks"][:, None] - lse) if "sinks" in rules else 0
+    sink = np.exp(rules["sinks"][:, None] - lse) if "sinks" in rules else np.zeros_like(lse)
     close(weights.sum(-1), np.where(visible.any(-1), 1 - sink, 0))
     assert (weights >= 0).all()
     assert (weights[:, ~visible] == 0).all()
@@ -188,7 +192,13 @@ chunkings = st.lists(st.integers(0, 9), max_size=5).map(sorted)
 
 
 @some
-@given(seeds, chunkings, st.none() | st.integers(1, 11), st.sampled_from([1, 2, 4]), st.sampled_from(["", "half", "interleaved"]))
+@given(
+    seeds,
+    chunkings,
+    st.none() | st.integers(1, 11),
+    st.sampled_from([1, 2, 4]),
+    st.sampled_from(["", "half", "interleaved"]),
+)
 def test_any_chunking_is_one_pass(seed: int, cuts: list[int], window: int | None, n_kv: int, layout: str) -> None:
     """Also with chunks longer than the window, empty chunks, grouped heads, RoPE and ALiBi."""
     rotary = Rotary(layout=layout, rotary_dim=2) if layout else None

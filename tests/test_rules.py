@@ -243,7 +243,11 @@ def test_rule_3_infinite_values(dtype: Any) -> None:
 
 @pytest.mark.xfail(strict=True, reason="a score that overflowed to -inf is taken for a mask when values are summed")
 def test_rule_3_a_visible_nan_shows_beside_a_score_that_overflowed_downward() -> None:
-    q, k, v = np.array([[1e30]], np.float32), np.array([[-1e30], [1]], np.float32), np.array([[np.nan], [1]], np.float32)
+    q, k, v = (
+        np.array([[1e30]], np.float32),
+        np.array([[-1e30], [1]], np.float32),
+        np.array([[np.nan], [1]], np.float32),
+    )
     assert np.isnan(qkv.attention(q, k, v)).all()
 
 
@@ -305,9 +309,7 @@ def test_rule_4_empty_arrays(dtype: Any, shapes: Any, out_shape: Any, rules: dic
 def test_rule_5_causal(dtype: Any, offset: int) -> None:
     q, k, v = arrays(dtype)
     visible = [[j <= offset + i for j in range(7)] for i in range(5)]
-    assert_same_bits(
-        everything(q, k, v, causal=True, offset=offset), everything(q, k, v, mask=np.array(visible))
-    )
+    assert_same_bits(everything(q, k, v, causal=True, offset=offset), everything(q, k, v, mask=np.array(visible)))
 
 
 @each_dtype
@@ -505,7 +507,9 @@ def test_rule_8_narrow_products_do_not_overflow() -> None:
 @pytest.mark.parametrize("dtype", [np.complex128, np.longdouble, object, "U1"])
 def test_rule_8_other_dtypes_are_refused(dtype: Any) -> None:
     q, k, v = arrays(np.float64)
-    with pytest.raises(DtypeError, match=r"^k must be float16, bfloat16, float32, float64 or integer, but its dtype is "):
+    with pytest.raises(
+        DtypeError, match=r"^k must be float16, bfloat16, float32, float64 or integer, but its dtype is "
+    ):
         qkv.attention(q, k.astype(dtype), v)
 
 

@@ -15,6 +15,7 @@ MESSAGES = {
     "groups": "q has {n_heads} heads, which is no multiple of the {n_kv_heads} heads of k and v",
     "batch": "the leading axes of {names} do not broadcast: {shapes}",
     "broadcast": "{name} has shape {shape}, which does not broadcast to the scores {scores}",
+    "rows": "{name} has shape {shape}, which does not fit the rows {rows} of x",
     "shape": "{name} must have shape {expected}, but its shape is {shape}",
     "table": "{name} says {expected} {axis}, but {shape} came with {size}",
     # arguments of attention

@@ -14,12 +14,18 @@ from ..ops import attention, rope
 from ..ops.precision import Array
 from ..ops.scaling import Scaling
 from .cache import KVCache
-from .parts import Seed, biased, xavier
+from .parts import Seed, linear, xavier
 
 
 @dataclass(frozen=True)
 class Rotary:
-    """How queries and keys are turned by their positions: the settings of `rope` as one value."""
+    """How queries and keys are turned by their positions: the settings of `rope` as one value.
+
+    Attributes
+    ----------
+    base, layout, rotary_dim, scaling
+        As in `rope`.
+    """
 
     base: float = 10000.0
     layout: str = "half"
@@ -63,9 +69,9 @@ class SelfAttention:
     )  # fmt: skip
     def __call__(self, x: Array, **rules: Any) -> Array:
         """Attend from each row of `x` (..., T, d_model) to all of them; `rules` as in `attention`."""
-        Q = x @ self.W_Q
-        K = x @ self.W_K
-        V = x @ self.W_V
+        Q = linear(x, self.W_Q)
+        K = linear(x, self.W_K)
+        V = linear(x, self.W_V)
         output = without_head(attention(one_head(Q), one_head(K), one_head(V), **rules))
         return output
 
@@ -178,9 +184,9 @@ class MultiHeadAttention:
         (..., T, d_model) ndarray
         """
         source = x if context is None else context
-        q = split_heads(biased(x @ self.W_Q, self.b_Q), self.n_heads)
-        k = split_heads(biased(source @ self.W_K, self.b_K), self.n_kv_heads or self.n_heads)
-        v = split_heads(biased(source @ self.W_V, self.b_V), self.n_kv_heads or self.n_heads)
+        q = split_heads(linear(x, self.W_Q, self.b_Q), self.n_heads)
+        k = split_heads(linear(source, self.W_K, self.b_K), self.n_kv_heads or self.n_heads)
+        v = split_heads(linear(source, self.W_V, self.b_V), self.n_kv_heads or self.n_heads)
         if positions is None:
             positions = np.arange(x.shape[-2]) + (cache.n_seen if cache is not None else 0)
         q_rot = q if self.rotary is None else self.rotary(q, positions)
@@ -190,7 +196,7 @@ class MultiHeadAttention:
             keys, values, rules["offset"] = cache.append(k_rot, v)
         heads = attention(q_rot, keys, values, **rules)
         joined = merge_heads(heads)
-        output = biased(joined @ self.W_O, self.b_O)
+        output = linear(joined, self.W_O, self.b_O)
         return output
 
 

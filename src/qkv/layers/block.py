@@ -124,7 +124,7 @@ class DecoderBlock:
         Parameters
         ----------
         x : (..., T, d_model) ndarray
-        context : (..., Tk, d_model) ndarray
+        context : (..., Tk, d_context) ndarray
             What the encoder made of the other sequence.
         context_mask : bool array_like or Rule, optional
             Which rows of the context may be looked at.

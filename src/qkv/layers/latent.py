@@ -13,7 +13,7 @@ from ..ops import latent_attention
 from ..ops.precision import Array
 from .attention import Rotary, merge_heads, split_heads
 from .cache import KVCache
-from .parts import Seed, xavier
+from .parts import Seed, linear, xavier
 
 
 @dataclass(eq=False)
@@ -83,14 +83,15 @@ class LatentAttention:
         self, x: Array, *, cache: KVCache | None = None, positions: Array | None = None, **rules: Any
     ) -> Array:
         """Attend from each row of `x` (..., T, d_model) to all of them; arguments as in `MultiHeadAttention`."""
-        q = split_heads(x @ self.W_Q, self.n_heads)
-        latent = x @ self.W_DKV
+        q = split_heads(linear(x, self.W_Q), self.n_heads)
+        latent = linear(x, self.W_DKV)
         if positions is None:
             positions = np.arange(x.shape[-2]) + (cache.n_seen if cache is not None else 0)
-        q_rot = k_rot = None
-        if self.W_QR is not None and self.W_KR is not None:
-            q_rot = self.rotary(split_heads(x @ self.W_QR, self.n_heads), positions)
-            k_rot = self.rotary((x @ self.W_KR)[..., None, :, :], positions)[..., 0, :, :]
+        if self.W_QR is None or self.W_KR is None:
+            q_rot = k_rot = None
+        else:
+            q_rot = self.rotary(split_heads(linear(x, self.W_QR), self.n_heads), positions)
+            k_rot = self.rotary(linear(x, self.W_KR)[..., None, :, :], positions)[..., 0, :, :]
         latents, turned = latent, k_rot
         if cache is not None:
             kept = np.empty((*latent.shape[:-1], 0), latent.dtype) if k_rot is None else k_rot
@@ -99,5 +100,5 @@ class LatentAttention:
         W_UK, W_UV = (split_heads(W, self.n_heads) for W in (self.W_UK, self.W_UV))
         heads = latent_attention(q, latents, W_UK, W_UV, q_rope=q_rot, k_rope=turned, **rules)
         joined = merge_heads(heads)
-        output = joined @ self.W_O
+        output = linear(joined, self.W_O)
         return output

@@ -121,9 +121,9 @@ class FeedForward:
 
     @op(name="feed_forward", x="*B T d_model", hidden="*B T d_ff", bent="*B T d_ff", output="*B T d_model")
     def __call__(self, x: Array) -> Array:
-        hidden = biased(x @ self.W_1, self.b_1)
+        hidden = linear(x, self.W_1, self.b_1)
         bent = activation(self.activation)(hidden)
-        output = biased(bent @ self.W_2, self.b_2)
+        output = linear(bent, self.W_2, self.b_2)
         return output
 
 
@@ -154,13 +154,14 @@ class GatedFeedForward:
         x="*B T d_model", gate="*B T d_ff", up="*B T d_ff", hidden="*B T d_ff", output="*B T d_model",
     )  # fmt: skip
     def __call__(self, x: Array) -> Array:
-        gate = activation(self.activation)(x @ self.W_gate)
-        up = x @ self.W_up
+        gate = activation(self.activation)(linear(x, self.W_gate))
+        up = linear(x, self.W_up)
         hidden = gate * up
-        output = hidden @ self.W_down
+        output = linear(hidden, self.W_down)
         return output
 
 
-def biased(x: Array, b: Array | None) -> Array:
-    """x + b, where there is a b."""
-    return x if b is None else x + b
+def linear(x: Array, W: Array, b: Array | None = None) -> Array:
+    """x W + b for every row of `x` (..., d_in); one product for all rows, where NumPy would do one per batch member."""
+    product = x @ W if x.ndim <= 2 else (x.reshape(-1, x.shape[-1]) @ W).reshape(*x.shape[:-1], W.shape[-1])
+    return product if b is None else product + b

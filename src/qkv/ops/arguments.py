@@ -5,8 +5,11 @@ Whatever is wrong becomes one line that names the argument, what was expected an
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,31 +26,82 @@ Window = int | tuple[int | None, int | None]
 
 @dataclass(frozen=True)
 class Call:
-    """A call of attention, understood: arrays in their working dtype, `visible` and `bias` as arrays or None.
+    """A call of attention, understood. What a whole array of scores would need is made only when asked for.
 
     Attributes
     ----------
-    q, k, v : (..., H, Tq, d_k), (..., Hkv, Tk, d_k), (..., Hkv, Tk, d_v) ndarray
-    visible : bool ndarray or None
-        Broadcasts to the scores (..., H, Tq, Tk); None: every key may be looked at.
-    bias : ndarray or None
-        Broadcasts to the scores, in the working dtype.
+    given : tuple of ndarray
+        q, k, v as they came, integers as float64.
+    mask : (..., Tq, Tk) bool ndarray or None
+        Broadcasts to the scores.
+    rule : Rule or None
+        All rules on positions that must hold beside `mask`.
+    added : (..., Tq, Tk) ndarray or Bias or None
+    i, j : int ndarray
+        Query positions (Tq,), or (*B, 1, Tq) for an offset per member of the batch, and key positions (Tk,).
+    scores : tuple of int
+        The shape of the scores (..., H, Tq, Tk), or (Tq, Tk) when q, k and v are matrices.
     scale : float
     softcap : float or None
     sinks : (H, 1) ndarray or None
+        In the working dtype.
     dtype : dtype
         Of the answer.
     """
 
-    q: Array
-    k: Array
-    v: Array
-    visible: Array | None
-    bias: Array | None
+    given: tuple[Array, Array, Array]
+    mask: Array | None
+    rule: Rule | None
+    added: Array | Bias | None
+    i: Array
+    j: Array
+    scores: tuple[int, ...]
     scale: float
     softcap: float | None
     sinks: Array | None
     dtype: np.dtype[Any]
+
+    @property
+    def working(self) -> np.dtype[Any]:
+        """The dtype in which it is computed."""
+        return working_dtype(self.dtype)
+
+    @property
+    def q(self) -> Array:
+        """(..., H, Tq, d_k), in the working dtype."""
+        return self.given[0].astype(self.working, copy=False)
+
+    @property
+    def k(self) -> Array:
+        """(..., Hkv, Tk, d_k), in the working dtype."""
+        return self.given[1].astype(self.working, copy=False)
+
+    @property
+    def v(self) -> Array:
+        """(..., Hkv, Tk, d_v), in the working dtype."""
+        return self.given[2].astype(self.working, copy=False)
+
+    @cached_property
+    def bias(self) -> Array | None:
+        """What is added, for all scores; in the working dtype."""
+        if self.added is None:
+            return None
+        added = self.added(self.i, self.j) if isinstance(self.added, Bias) else self.added
+        return added.astype(self.working, copy=False)
+
+    @cached_property
+    def visible(self) -> Array | None:
+        """Which scores count, for all of them; None: every key may be looked at."""
+        allowed = None if self.rule is None else self.rule(self.i, self.j)
+        hiding = None if self.bias is None else np.isneginf(self.bias)
+        parts = [self.mask, allowed, ~hiding if hiding is not None and hiding.any() else None]
+        return both(parts)
+
+
+def both(parts: Iterable[Array | None]) -> Array | None:
+    """The conditions that are there, all of which must hold."""
+    given = [part for part in parts if part is not None]
+    return functools.reduce(np.logical_and, given) if given else None
 
 
 def read_call(
@@ -74,30 +128,28 @@ def read_call(
     q, k, v = number("q", q), number("k", k), number("v", v)
     scores = _shapes(q, k, v)
     dtype = answer_dtype(q, k, v)
-    working = working_dtype(dtype)
     rule = _rule(mask, causal, window)
     i, j = _positions(offset, scores, rule, bias)
     seen = None if mask is None or isinstance(mask, Rule) else _mask_array(mask, scores)
     if rule is not None:
-        allowed = _fits("mask", rule(i, j), scores)
-        seen = allowed if seen is None else seen & allowed
-    added = None
+        answer = _probed("mask", rule, i, j, scores)
+        if not isinstance(answer, Rule):  # a table that does not depend on the positions it is asked for
+            rule, seen = None, answer if seen is None else seen & answer
+    added: Array | Bias | None = None
     if bias is not None:
-        given = _bias_array(bias(i, j) if isinstance(bias, Bias) else bias, scores)
-        hiding = np.isneginf(given)
-        if hiding.any():  # a bias of -inf is a mask at that place; one that only overflows on the way is none
-            seen = ~hiding if seen is None else seen & ~hiding
-        with np.errstate(over="ignore"):
-            added = given.astype(working, copy=False)
+        given = _probed("bias", bias, i, j, scores) if isinstance(bias, Bias) else bias
+        added = given if isinstance(given, Bias) else np.atleast_2d(_bias_array(given, scores))
     return Call(
-        q=q.astype(working, copy=False),
-        k=k.astype(working, copy=False),
-        v=v.astype(working, copy=False),
-        visible=seen,
-        bias=added,
+        given=(q, k, v),
+        mask=None if seen is None else np.atleast_2d(seen),
+        rule=rule,
+        added=added,
+        i=i,
+        j=j,
+        scores=scores,
         scale=_scale(scale, q.shape[-1]),
         softcap=None if softcap is None else _positive("softcap", softcap),
-        sinks=None if sinks is None else _sinks(sinks, q).astype(working, copy=False),
+        sinks=None if sinks is None else _sinks(sinks, q).astype(working_dtype(dtype), copy=False),
         dtype=dtype,
     )
 
@@ -173,6 +225,22 @@ def _positions(
     return start + np.arange(Tq), np.arange(Tk)
 
 
+def _probed(name: str, rule: Rule | Bias, i: Array, j: Array, scores: tuple[int, ...]) -> Rule | Bias | Array:
+    """The rule, once its answer at the corners is known to be fit; else its answer for all positions.
+
+    A rule is asked for one tile at a time, so what it cannot answer must show here.
+    """
+    Tq, Tk = scores[-2:]
+    corners = np.asarray(rule(i[..., [0, -1]], j[[0, -1]])) if Tq and Tk else np.empty(0)
+    if corners.ndim < 2 or any(size not in (1, 2) for size in corners.shape[-2:]):
+        return _fits(name, np.asarray(rule(i, j)), scores)
+    if name == "bias":
+        _summand(corners)
+    sizes = (whole if size == 2 else 1 for size, whole in zip(corners.shape[-2:], (Tq, Tk)))
+    _fits(name, np.broadcast_to(False, (*corners.shape[:-2], *sizes)), scores)
+    return rule
+
+
 def _mask_array(mask: ArrayLike, scores: tuple[int, ...]) -> Array:
     array = np.asarray(mask)
     if array.dtype != bool:
@@ -181,10 +249,13 @@ def _mask_array(mask: ArrayLike, scores: tuple[int, ...]) -> Array:
 
 
 def _bias_array(bias: ArrayLike, scores: tuple[int, ...]) -> Array:
-    array = np.asarray(bias)
+    return _fits("bias", _summand(np.asarray(bias)), scores)
+
+
+def _summand(array: Array) -> Array:
     if array.dtype == bool:
         raise DtypeError("bias_dtype", dtype=array.dtype)
-    return _fits("bias", number("bias", array), scores)
+    return number("bias", array)
 
 
 def _fits(name: str, array: Array, scores: tuple[int, ...]) -> Array:

@@ -24,10 +24,13 @@ class Bias:
         `i` (Tq, 1) and `j` (1, Tk) positions; the result broadcasts to (H, Tq, Tk).
     name : str
         How the bias was made, for messages.
+    relative : bool
+        The number depends on j - i alone, so that a tile needs it once for each distance.
     """
 
     added: Added
     name: str = "custom"
+    relative: bool = False
 
     def __call__(self, i: ArrayLike, j: ArrayLike) -> Array:
         """Float (..., Tq, Tk) for positions `i` (Tq,) and `j` (Tk,)."""
@@ -35,7 +38,8 @@ class Bias:
         return self.added(i[..., :, None], j[..., None, :])
 
     def __add__(self, other: Bias) -> Bias:
-        return Bias(lambda i, j: self.added(i, j) + other.added(i, j), f"({self.name} + {other.name})")
+        name, relative = f"({self.name} + {other.name})", self.relative and other.relative
+        return Bias(lambda i, j: self.added(i, j) + other.added(i, j), name, relative)
 
 
 def alibi_slopes(n_heads: int) -> Array:
@@ -93,7 +97,7 @@ def alibi(n_heads: int, *, symmetric: bool = False) -> Bias:
         distance = np.abs(i - j) if symmetric else np.maximum(i - j, 0)
         return -slopes * distance + 0.0  # positions of their own for each member bring an axis for the heads
 
-    return Bias(added, f"alibi({n_heads})")
+    return Bias(added, f"alibi({n_heads})", relative=True)
 
 
 def t5_buckets(distance: Array, n_buckets: int, max_distance: int, bidirectional: bool) -> Array:
@@ -145,7 +149,7 @@ def t5_relative(table: ArrayLike, *, bidirectional: bool, max_distance: int = 12
         buckets = t5_buckets(j - i, table.shape[0], max_distance, bidirectional)
         return np.moveaxis(table[buckets if buckets.ndim == 2 else buckets[..., 0, :, :]], -1, -3)
 
-    return Bias(added, "t5_relative")
+    return Bias(added, "t5_relative", relative=True)
 
 
 def custom(added: Added, name: str = "custom") -> Bias:

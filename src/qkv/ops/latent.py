@@ -76,11 +76,10 @@ def latent_attention(
     working = working_dtype(dtype)
     _fits(q, latent, W_UK, W_UV)
     q_latent = q.astype(working) @ W_UK.astype(working).mT
-    k_joined = latent.astype(working)[..., None, :, :]
-    values = k_joined
-    q_joined = q_latent
-    d_rope = 0
-    if q_rope is not None or k_rope is not None:
+    values = latent.astype(working)[..., None, :, :]
+    if q_rope is None and k_rope is None:
+        d_rope, q_joined, k_joined = 0, q_latent, values
+    else:
         q_turned, k_turned = number("q_rope", q_rope), number("k_rope", k_rope)  # type: ignore[arg-type]
         d_rope = q_turned.shape[-1]
         q_joined = _joined(q_latent, q_turned)

@@ -61,12 +61,13 @@ def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool =
     dtype = answer_dtype(q, k, v)
     working = working_dtype(dtype)
     q_features, k_features = elu_plus_one(q.astype(working)), elu_plus_one(k.astype(working))
-    v = v.astype(working, copy=False)
+    values = v.astype(working, copy=False)
     if causal:
-        return _running(q_features, k_features, v).astype(dtype, copy=False)
-    state = k_features.mT @ v
-    normaliser = (q_features * k_features.sum(axis=-2, keepdims=True)).sum(axis=-1)
-    out = _divided(q_features @ state, normaliser)
+        out = _running(q_features, k_features, values)
+    else:
+        state = k_features.mT @ values
+        normaliser = (q_features * k_features.sum(axis=-2, keepdims=True)).sum(axis=-1)
+        out = _divided(q_features @ state, normaliser)
     return out.astype(dtype, copy=False)
 
 

@@ -23,6 +23,10 @@ def _every_key(first: int, last: int, n_keys: int) -> tuple[int, int]:
     return 0, n_keys
 
 
+def _no_key(first: int, last: int, n_keys: int) -> tuple[int, int]:
+    return 0, 0
+
+
 @dataclass(frozen=True)
 class Rule:
     """Which keys a query may look at.
@@ -40,6 +44,8 @@ class Rule:
         Whether the answer depends on where the query stands; then `attention` must know the offset.
     n_batch_axes : int
         How many batch axes the rule brings with it.
+    full : callable (first, last, n_keys) -> (start, stop)
+        Keys start..stop-1 are open to every query first..last: no score there needs a mask. It may be too narrow.
     """
 
     visible: Visible
@@ -47,6 +53,7 @@ class Rule:
     name: str = "custom"
     uses_query: bool = True
     n_batch_axes: int = 0
+    full: Range = _no_key
 
     def __call__(self, i: ArrayLike, j: ArrayLike) -> Array:
         """Boolean (..., Tq, Tk) for positions `i` (Tq,) and `j` (Tk,)."""
@@ -55,16 +62,22 @@ class Rule:
 
     def key_range(self, first: int, last: int, n_keys: int) -> tuple[int, int]:
         """The keys that queries `first` to `last` (inclusive, offset included) can see at most, as start, stop."""
-        start, stop = self.range(first, last, n_keys)
-        start, stop = max(0, start), min(n_keys, stop)
-        return (start, stop) if start < stop else (0, 0)
+        return _clipped(*self.range(first, last, n_keys), n_keys)
+
+    def full_range(self, first: int, last: int, n_keys: int) -> tuple[int, int]:
+        """Keys that each of the queries `first` to `last` may look at for certain, as start, stop."""
+        return _clipped(*self.full(first, last, n_keys), n_keys)
 
     def __and__(self, other: Rule) -> Rule:
         def overlap(first: int, last: int, n_keys: int) -> tuple[int, int]:
             (a, b), (c, d) = self.key_range(first, last, n_keys), other.key_range(first, last, n_keys)
             return max(a, c), min(b, d)
 
-        return self._joined(other, "&", lambda i, j: self.visible(i, j) & other.visible(i, j), overlap)
+        def both(first: int, last: int, n_keys: int) -> tuple[int, int]:
+            (a, b), (c, d) = self.full_range(first, last, n_keys), other.full_range(first, last, n_keys)
+            return max(a, c), min(b, d)
+
+        return self._joined(other, "&", lambda i, j: self.visible(i, j) & other.visible(i, j), overlap, both)
 
     def __or__(self, other: Rule) -> Rule:
         def hull(first: int, last: int, n_keys: int) -> tuple[int, int]:
@@ -72,7 +85,10 @@ class Rule:
             seen = [(a, b) for a, b in seen if a < b] or [(0, 0)]
             return min(a for a, _ in seen), max(b for _, b in seen)
 
-        return self._joined(other, "|", lambda i, j: self.visible(i, j) | other.visible(i, j), hull)
+        def wider(first: int, last: int, n_keys: int) -> tuple[int, int]:
+            return max((r.full_range(first, last, n_keys) for r in (self, other)), key=lambda keys: keys[1] - keys[0])
+
+        return self._joined(other, "|", lambda i, j: self.visible(i, j) | other.visible(i, j), hull, wider)
 
     def __invert__(self) -> Rule:
         return Rule(
@@ -80,13 +96,18 @@ class Rule:
             uses_query=self.uses_query, n_batch_axes=self.n_batch_axes,
         )  # fmt: skip
 
-    def _joined(self, other: Rule, sign: str, visible: Visible, key_range: Range) -> Rule:
+    def _joined(self, other: Rule, sign: str, visible: Visible, key_range: Range, full: Range) -> Rule:
         if not isinstance(other, Rule):
             raise DtypeError("dtype", name=f"the right side of {sign}", expected="a rule", dtype=type(other).__name__)
         return Rule(
             visible, key_range, f"({self.name} {sign} {other.name})",
-            self.uses_query or other.uses_query, max(self.n_batch_axes, other.n_batch_axes),
+            self.uses_query or other.uses_query, max(self.n_batch_axes, other.n_batch_axes), full,
         )  # fmt: skip
+
+
+def _clipped(start: int, stop: int, n_keys: int) -> tuple[int, int]:
+    start, stop = max(0, start), min(n_keys, stop)
+    return (start, stop) if start < stop else (0, 0)
 
 
 def causal() -> Rule:
@@ -99,7 +120,10 @@ def causal() -> Rule:
            [1, 1, 0],
            [1, 1, 1]])
     """
-    return Rule(lambda i, j: j <= i, lambda first, last, n_keys: (0, last + 1), "causal")
+    return Rule(
+        lambda i, j: j <= i, lambda first, last, n_keys: (0, last + 1), "causal",
+        full=lambda first, last, n_keys: (0, first + 1),
+    )  # fmt: skip
 
 
 def window(left: int | None, right: int | None = 0) -> Rule:
@@ -133,7 +157,10 @@ def window(left: int | None, right: int | None = 0) -> Rule:
     def key_range(first: int, last: int, n_keys: int) -> tuple[int, int]:
         return 0 if left is None else first - left, n_keys if right is None else last + right + 1
 
-    return Rule(visible, key_range, f"window({left}, {right})")
+    def full(first: int, last: int, n_keys: int) -> tuple[int, int]:
+        return 0 if left is None else last - left, n_keys if right is None else first + right + 1
+
+    return Rule(visible, key_range, f"window({left}, {right})", full=full)
 
 
 def _integers(name: str, values: ArrayLike) -> Array:
@@ -157,11 +184,11 @@ def padding(lengths: ArrayLike) -> Rule:
     (2, 1, 1, 3)
     """
     lengths = _integers("lengths", lengths)
-    longest = int(lengths.max(initial=0))
+    longest, shortest = int(lengths.max(initial=0)), int(lengths.min()) if lengths.size else 0
     per_member = lengths[..., None, None, None] if lengths.ndim else lengths
     return Rule(
         lambda i, j: j < per_member, lambda first, last, n_keys: (0, longest),
-        "padding", uses_query=False, n_batch_axes=lengths.ndim,
+        "padding", uses_query=False, n_batch_axes=lengths.ndim, full=lambda first, last, n_keys: (0, shortest),
     )  # fmt: skip
 
 
@@ -219,7 +246,10 @@ def prefix(n: int) -> Rule:
            [1, 1, 0],
            [1, 1, 1]])
     """
-    return Rule(lambda i, j: j < n, lambda first, last, n_keys: (0, n), f"prefix({n})", uses_query=False)
+    return Rule(
+        lambda i, j: j < n, lambda first, last, n_keys: (0, n), f"prefix({n})", uses_query=False,
+        full=lambda first, last, n_keys: (0, n),
+    )  # fmt: skip
 
 
 def block_sparse(blocks: ArrayLike, size: int) -> Rule:

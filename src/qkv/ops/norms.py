@@ -22,8 +22,8 @@ def layer_norm(
 
     Parameters
     ----------
-    x : (..., d) array_like
-    gamma, beta : (d,) array_like, optional
+    x : (..., d_model) array_like
+    gamma, beta : (d_model,) array_like, optional
         The learnt stretch and shift, of the shape of the normalised axes.
     eps : float
         Added to the variance, inside the root.
@@ -32,12 +32,12 @@ def layer_norm(
 
     Returns
     -------
-    (..., d) ndarray
+    (..., d_model) ndarray
         Same dtype as `x`.
 
     Notes
     -----
-    gamma (x - mean) / sqrt(var + eps) + beta, the variance divided by d, not d - 1
+    gamma (x - mean) / sqrt(var + eps) + beta, the variance divided by d_model, not d_model - 1
     (Ba, Kiros, Hinton, "Layer Normalization", arXiv 1607.06450, section 3).
 
     Examples
@@ -61,15 +61,15 @@ def rms_norm(
 
     Parameters
     ----------
-    x : (..., d) array_like
-    gamma : (d,) array_like, optional
+    x : (..., d_model) array_like
+    gamma : (d_model,) array_like, optional
     eps : float
         Added to the mean square, inside the root.
     axis : int or tuple of int
 
     Returns
     -------
-    (..., d) ndarray
+    (..., d_model) ndarray
         Same dtype as `x`.
 
     Notes

@@ -98,6 +98,14 @@ def rope_tables(
     Returns
     -------
     cos, sin : (..., T, rotary_dim / 2) float64 ndarray
+
+    Examples
+    --------
+    >>> cos, sin = rope_tables(range(3), 4)
+    >>> cos.round(4)
+    array([[ 1.    ,  1.    ],
+           [ 0.5403,  1.    ],
+           [-0.4161,  0.9998]])
     """
     positions = number("positions", positions).astype(np.float64)
     length = int(positions.max(initial=-1)) + 1
@@ -140,7 +148,9 @@ def rope(
     Raises
     ------
     ShapeError
-        When positions do not fit `x`, or rotary_dim is odd or larger than d.
+        When positions do not fit `x`.
+    ArgumentError
+        When rotary_dim is odd or larger than d, or there is no such layout.
 
     Notes
     -----
@@ -161,7 +171,8 @@ def rope(
         raise ShapeError("axes", name="x", expected=2, axes="(T, d)", shape=x.shape)
     turning = x.shape[-1] if rotary_dim is None else rotary_dim
     if turning > x.shape[-1] or turning % 2:
-        raise ShapeError("shape", name="x", expected=f"(..., T, d) with d >= {turning}, even", shape=x.shape)
+        expected = f"even and at most d={x.shape[-1]}"
+        raise ArgumentError("number", name="rotary_dim", expected=expected, value=turning)
     ready = isinstance(positions, tuple) and all(np.ndim(table) > 1 for table in positions)
     tables = cast("tuple[Array, Array]", positions) if ready else rope_tables(positions, turning, base, scaling)
     cos, sin = (_fit(table, x, turning).astype(x.dtype) for table in tables)
@@ -184,5 +195,5 @@ def _fit(table: Array, x: Array, turning: int) -> Array:
         table = table[..., None, :, :]
     expected = (*x.shape[:-1], turning // 2)
     if table.ndim > x.ndim or any(a not in (1, b) for a, b in zip(table.shape[::-1], expected[::-1])):
-        raise ShapeError("broadcast", name="positions", shape=table.shape[:-1], scores=f"rows of x {x.shape[:-1]}")
+        raise ShapeError("rows", name="positions", shape=table.shape[:-1], rows=x.shape[:-1])
     return table

@@ -58,12 +58,16 @@ def short(text: str) -> str:
     return cut(label(text, Screen()), LONGEST_LABEL, Screen())
 
 
-def header(text: str, scope: str, number: str = "") -> str:
+def header(shown: str, scope: str, number: str = "", title: str = "") -> str:
     """A row's or column's heading; a running number in front tells equal tokens apart."""
-    shown = short(text)
-    title = "" if label(text, Screen()) == shown else one_line(text)[:LONGEST_TITLE]
     before = f"<i>{number}</i> " if number else ""
     return element("th", f"{before}<bdi>{escaped(shown)}</bdi>", scope=scope, title=title)
+
+
+def label_header(text: str, scope: str) -> str:
+    """The heading of a label that may be long: cut, and whole under the pointer."""
+    whole = label(text, Screen())
+    return header(short(text), scope, title="" if short(text) == whole else one_line(text)[:LONGEST_TITLE])
 
 
 def number_cell(value: float, shown: str, kind: str = "", title: str = "", name: str = "td", scope: str = "") -> str:
@@ -94,7 +98,7 @@ def signs(values: NDArray[np.float64], visible: NDArray[np.bool_], texts: set[st
     """The legend of the signs that occur, as HTML."""
     found = []
     if not visible.all():
-        found.append(("masked", MARKS.masked, "heat.masked"))
+        found.append(("masked", "-inf" if "-inf" in texts else MARKS.masked, "heat.masked"))
     if np.isnan(values[visible]).any():
         found.append(("nan", "NaN", "heat.nan"))
     if "~0" in texts:

@@ -39,8 +39,9 @@ def heat_html(part: Heat, lang: str, side: int) -> str:
     numbers = max(grid.values.shape) <= FEW and grid.pool == (1, 1)
     negative = bool((grid.seen < 0).any())
     scale = Scale.of("signed" if negative else "probability", None, grid.seen, Screen())
-    queries = [f"{ISOLATE}{short(name)}{POP}" for name in _names(grid)]
-    keys = [f"{ISOLATE}{short(name)}{POP}" for name in grid.tokens]
+    rows, columns = _names(grid.rows, grid.pool[0]), list(zip(grid.heads, grid.tokens))
+    columns = columns if grid.pool[1] == 1 else [("", span) for span in grid.tokens]
+    queries, keys = ([f"{ISOLATE}{short(name)}{POP}" for _, name in side] for side in (rows, columns))
     written = number_format(grid.seen, DIGITS)
     texts: set[str] = set()
 
@@ -54,13 +55,11 @@ def heat_html(part: Heat, lang: str, side: int) -> str:
             return element("td", "", class_="masked", title=title)
         return number_cell(x, shown, kind_of(x, seen) or colour_class(scale, x), title)
 
-    body = "".join(
-        f"<tr>{header(name, 'row', _number(row))}{''.join(one(i, j) for j in range(len(grid.heads)))}</tr>"
-        for i, (row, name) in enumerate(zip(grid.rows, _names(grid)))
-    )
-    head = "".join(
-        header(name, "col", "" if grid.pool[1] > 1 else number) for number, name in zip(grid.heads, grid.tokens)
-    )
+    body = ""
+    for i, (number, name) in enumerate(rows):
+        cells = "".join(one(i, j) for j in range(len(columns)))
+        body += f"<tr>{header(short(name), 'row', number)}{cells}</tr>"
+    head = "".join(header(short(name), "col", number) for number, name in columns)
     lines = f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody>"
     look = "heat" if numbers else "heat small"
     table = element("table", caption(part.name, part.value.shape) + lines, class_=look)
@@ -70,12 +69,10 @@ def heat_html(part: Heat, lang: str, side: int) -> str:
     return boxed(table, part.name, len(grid.heads) > 5, [*notes, *([escaped(pooled)] if pooled else [])])
 
 
-def _names(grid: Grid) -> list[str]:
-    return [row.split(maxsplit=1)[1] for row in grid.rows]
-
-
-def _number(row: str) -> str:
-    return row.split(maxsplit=1)[0]
+def _names(rows: list[str], pooled: int) -> list[tuple[str, str]]:
+    """Number and token of each row; of rows that stand together the range of their numbers alone."""
+    pairs = (row.split(maxsplit=1) for row in rows)
+    return [("", first) if pooled > 1 else (first, token) for first, token in pairs]
 
 
 def colour_class(scale: Scale, value: float) -> str:

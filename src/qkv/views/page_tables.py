@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import words
 from ..walkthrough import Matrix, Shapes, Table
-from .page_cells import element, escaped, header, kind_of, number_cell, number_format, number_text, signs
+from .page_cells import element, escaped, kind_of, label_header, number_cell, number_format, number_text, signs
 from .sizes import kept, left_out
 from .values import cell, heading, is_word, one_line, shape_text
 
@@ -44,18 +44,23 @@ def matrix_html(part: Matrix, lang: str) -> str:
         title = "" if seen else f"{words.say('heat.masked', lang)}: {x!r}"
         return number_cell(x, shown, kind_of(x, seen), title)
 
-    head = "".join(GAP if j is None else header(part.columns[j], "col") for j in columns)
+    head = "".join(GAP if j is None else label_header(part.columns[j], "col") for j in columns)
     body = ""
     for i in rows:
         if i is None:
             body += gap_row(len(columns) + 1)
             continue
         cells = "".join(GAP if j is None else one(i, j) for j in columns)
-        body += f"<tr>{header(part.rows[i], 'row')}{cells}</tr>"
+        body += f"<tr>{label_header(part.rows[i], 'row')}{cells}</tr>"
     lines = f"<thead><tr><td></td>{head}</tr></thead><tbody>{body}</tbody>"
-    table = element("table", caption(part.name, value.shape) + lines, class_="matrix")
+    table = element("table", caption(part.name, value.shape) + lines, class_=f"matrix{_print_size(len(columns))}")
     notes = [*left_out(rows, columns, value.shape, lang), *signs(value, visible, texts, lang)]
     return boxed(table, part.name or " ".join(part.rows[:3]), len(columns) > NARROW, notes)
+
+
+def _print_size(columns: int) -> str:
+    """Paper does not scroll: the class that makes many columns small there."""
+    return "" if columns <= 10 else " wide" if columns <= 18 else " widest"
 
 
 def gap_row(columns: int) -> str:

@@ -7,27 +7,30 @@ from typing import Any
 import numpy as np
 
 from .. import words
+from ..walkthrough import Word
 from .cells import safe
 from .screen import Screen
 
 
 def cell(value: Any, digits: int | None) -> str:
-    """A number with so many decimals, or as many as it needs.
+    """A number with so many decimals, or as many as it needs; what only rounds to zero is `~0`.
 
     Examples
     --------
-    >>> cell(0.5, 4), cell(-0.00001, 4), cell(7, None), cell(float("-inf"), 4)
-    ('0.5000', '0.0000', '7', '-inf')
+    >>> cell(0.5, 4), cell(-0.00001, 4), cell(0.0, 4), cell(7, None), cell(float("-inf"), 4)
+    ('0.5000', '~0', '0.0000', '7', '-inf')
     """
     if isinstance(value, int | np.integer):
         return f"{value:,}"
     text = f"{value:.6g}" if digits is None else f"{value:.{digits}f}"
-    return text.removeprefix("-") if not text.strip("-0.") else text
+    if text.strip("-0."):
+        return text
+    return "~0" if value else text.removeprefix("-")
 
 
 def heading(text: str, lang: str) -> str:
-    """The words of a key such as `head.weight`; any other text as it is."""
-    return words.say(text, lang) if text.startswith("head.") and words.has(text) else text
+    """A `Word` in its language; any other text as it is."""
+    return words.say(text, lang) if isinstance(text, Word) else text
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

@@ -45,7 +45,6 @@ def walk_page(walk: Walkthrough) -> str:
     )
     steps = element("nav", element("ol", links), id="steps", aria_label=words.say("page.steps", walk.lang))
     head = _title("h1", "walk.title", walk.lang, text=walk.setup.text) + _subtitle(walk)
-    note = element("p", words.say("page.digits", walk.lang), class_="note")
     return _page(
         words.say("walk.title", walk.lang, text=_cut(walk.setup.text)),
         head + steps + _body(walk) + _about_digits(walk.lang),
@@ -64,7 +63,6 @@ def comparison_page(comparison: Comparison) -> str:
     """Two sentences through the same layer, as a whole page."""
     a, b = comparison.a.setup.text, comparison.b.setup.text
     title = words.say("compare.title", comparison.lang, a=_cut(a), b=_cut(b))
-    note = element("p", words.say("page.digits", comparison.lang), class_="note")
     return _page(title, _comparison(comparison, "h1") + _about_digits(comparison.lang), comparison)
 
 
@@ -137,7 +135,7 @@ def _step(step: Step, number: int, lang: str, side: int, level: int) -> str:
     """One step; on a page (level 2) it can be linked to."""
     title = element("span", f"{number}", class_="number") + f" {escaped(words.say(f'step.{step.name}', lang))}"
     up = element("a", "↑", class_="up", href="#steps", aria_label=words.say("page.to_top", lang))
-    head = element(f"h{level}", title + (f" {up}" if level == 2 else ""))
+    head = (up if level == 2 else "") + element(f"h{level}", title)
     formula = element("p", element("code", escaped(step.formula)), class_="formula")
     more = ""
     if step.details:

@@ -11,7 +11,7 @@ from ..walkthrough import Table
 from .cells import width, wrap
 from .screen import Screen, printable
 from .tables import GAP, columns
-from .values import cell, heading
+from .values import cell, heading, is_word
 
 FEW = 12  # rows that are shown before the middle is left out
 FEWEST_DIGITS = 2
@@ -32,7 +32,7 @@ def table_text(part: Table, screen: Screen, lang: str) -> str:
         notes.append(words.say("table.columns_left_out", lang, first=first, last=total - 1, total=total))
     if fitted.total is not None:
         rows.append(_cells(fitted.total, fitted, lang, screen))
-    align = "".join("l" if any(_is_word(row[c]) for row in part.rows) else "r" for c in range(len(heads)))
+    align = "".join("l" if any(is_word(row[c]) for row in part.rows) else "r" for c in range(len(heads)))
     below = [line for note in notes for line in wrap(printable(note, screen), screen.width, screen)]
     return "\n".join([columns(rows, heads, align, screen), *below])
 
@@ -62,7 +62,3 @@ def _cells(row: Sequence[Any], part: Table, lang: str, screen: Screen) -> list[s
     digits = part.digits or (None,) * len(row)
     texts = (heading(x, lang) if isinstance(x, str) else cell(x, d) for x, d in zip(row, digits))
     return [printable(text, screen) for text in texts]
-
-
-def _is_word(value: Any) -> bool:
-    return isinstance(value, str) and not value[:1].isdigit()

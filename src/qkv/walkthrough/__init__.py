@@ -1,7 +1,7 @@
 """Attention on a sentence, step by step, as data."""
 
 from .compare import Comparison, compare
-from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table
+from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table, Word
 from .see import Seen, see
 from .setup import EXAMPLES, GENERATORS
 from .walk import VIEWS, Walkthrough, explain
@@ -20,6 +20,7 @@ __all__ = [
     "Step",
     "Table",
     "Walkthrough",
+    "Word",
     "compare",
     "explain",
     "see",

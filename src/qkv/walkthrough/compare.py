@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import words
 from ..ops.precision import Array
-from .parts import Heat, Line, Part, Table
+from .parts import Heat, Line, Part, Table, word
 from .setup import Drawn, Setup, draw, read_setup
 from .tokens import find_token, split_tokens
 from .walk import Walkthrough, draw_as, walk_of
@@ -43,6 +43,14 @@ class Comparison:
 
     def _repr_html_(self) -> str:
         return draw_as("fragment", self)
+
+    def to_html(self) -> str:
+        """A page that needs nothing but itself."""
+        return draw_as("html", self)
+
+    def to_markdown(self) -> str:
+        """The same as Markdown."""
+        return draw_as("markdown", self)
 
     def to_json(self) -> str:
         """Both walks, the difference and the distances as JSON."""
@@ -126,21 +134,21 @@ def _lay_out(a: Walkthrough, b: Walkthrough, difference: Array, distances: list[
     causal = (Line("compare.causal"),) if a.setup.causal else ()
     return (
         Line("compare.weights_shared", {"shared": shared, "n": n}),
-        Table(("head.value", "head.same"), stays),
+        Table((word("value"), word("same")), stays),
         Heat(f"weights: {a.setup.text}", a.heads[0], tuple(a.tokens), tuple(a.tokens), _visible(a)),
         Heat(f"weights: {b.setup.text}", b.heads[0], tuple(b.tokens), tuple(b.tokens), _visible(b)),
         Line("compare.difference"),
         Heat("b - a", difference, labels, labels),
         Line("compare.distance"),
-        Table(("a", "b", "head.moved"), rows, digits=(None, None, 4)),
-        Table(("head.head", "head.moved"), per_head, digits=(None, 4)),
+        Table(("a", "b", word("moved")), rows, digits=(None, None, 4)),
+        Table((word("head"), word("moved")), per_head, digits=(None, 4)),
         *causal,
         Line("compare.why"),
     )
 
 
 def _same(x: Array, y: Array) -> str:
-    return "head.yes" if x.shape == y.shape and bool((x == y).all()) else "head.no"
+    return word("yes") if x.shape == y.shape and bool((x == y).all()) else word("no")
 
 
 def _visible(walk: Walkthrough) -> Array | None:

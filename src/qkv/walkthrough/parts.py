@@ -17,6 +17,17 @@ class Line:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
+class Word(str):
+    """A key of words where a text of the reader's own might stand: a heading, or a cell that is ours to translate."""
+
+    __slots__ = ()
+
+
+def word(name: str) -> Word:
+    """The word of a heading or a cell: `head.<name>`."""
+    return Word(f"head.{name}")
+
+
 @dataclass(frozen=True)
 class Shapes:
     """Names with their shapes: rows of (name, letters of the axes, sizes)."""
@@ -42,9 +53,9 @@ class Table:
     Attributes
     ----------
     heads : tuple of str
-        Keys of words, or plain names where there are no such words.
+        Names, or a `Word` where the name is a word of a language.
     rows : tuple of tuple
-        Text or numbers.
+        Text, a `Word`, or numbers.
     total : tuple or None
         A last row, set apart.
     digits : tuple of (int or None)

@@ -14,7 +14,7 @@ from ..ops.precision import Array
 from ..trace import Trace, record
 from . import steps
 from .heads import entropy_ratio, strongest_link
-from .parts import Line, Step, Table
+from .parts import Line, Step, Table, word
 from .run import Run
 from .setup import Setup
 from .tokens import find_token
@@ -146,8 +146,14 @@ def _table(tokens: list[str], weights: list[Array], layers: Iterable[int], text:
             a, b = strongest_link(w[text, text]) if own else (0, 0)
             between = (_link(tokens, text.start + a, text.start + b), float(w[text, text][a, b])) if own else ()
             rows.append((*row, *between) if len(own) < len(tokens) else row)
-    heads = ["head.layer", "head.head", "head.entropy", "head.strongest_link", "head.weight"]
-    heads += ["head.within_text", "head.weight"] if 0 < len(own) < len(tokens) else []
+    heads = [
+        word("layer"),
+        word("head"),
+        word("entropy"),
+        word("strongest_link"),
+        word("weight"),
+    ]
+    heads += [word("within_text"), word("weight")] if 0 < len(own) < len(tokens) else []
     return Table(tuple(heads), tuple(rows), digits=(None, None, 3, None, 4, None, 4)[: len(heads)], whole=True)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..ops.precision import Array
 from .experiments import overflow, saturation
-from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table
+from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table, word
 from .run import Run
 
 FEW = 12  # rows of numbers that are listed one by one
@@ -85,8 +85,8 @@ def scores(run: Run) -> Step:
     facts = {"i": i, "j": j, "query": run.tokens[i], "key": run.tokens[j], "score": raw[i, j]}
     sizes = {"n": run.n, "d_k": run.setup.d_k}
     terms = tuple((d, Q[i, d], K[j, d], Q[i, d] * K[j, d]) for d in range(run.setup.d_k))
-    total = ("head.sum", "", "", raw[i, j])
-    product = Table(("head.dimension", "q", "k", "q k"), terms, total, (None, 4, 4, 4))
+    total = (word("sum"), "", "", raw[i, j])
+    product = Table((word("dimension"), "q", "k", "q k"), terms, total, (None, 4, 4, 4))
     parts = (Line("walk.scores", sizes), Line("walk.scores_meaning", facts), _by_token(run, "scores"))
     return Step("scores", "scores = Q Kᵀ", parts, (Line("walk.dot_product", facts), product))
 
@@ -96,7 +96,7 @@ def scaling(run: Run) -> Step:
     ranges = tuple(
         (name, values.min(), values.max(), values.std()) for name, values in (("scores", raw), ("scaled", raw / root))
     )
-    table = Table(("", "head.smallest", "head.largest", "head.spread"), ranges, digits=(None, 4, 4, 4))
+    table = Table(("", word("smallest"), word("largest"), word("spread")), ranges, digits=(None, 4, 4, 4))
     facts = {"d_k": run.setup.d_k, "root": root}
     scaled = Matrix("scaled", raw / root, run.tokens, run.tokens)
     return Step("scaling", "scaled = scores / √d_k", (Line("walk.scaling", facts), table), (scaled,))
@@ -105,9 +105,11 @@ def scaling(run: Run) -> Step:
 def why_scaling(run: Run) -> Step:
     n_keys = min(max(run.n, 2), 16)  # one key alone always weighs 1, and a long sentence adds nothing
     cases = saturation(n_keys, seed=run.setup.seed)
-    rows = tuple((c.d_k, "head.yes" if c.scaled else "head.no", c.spread, c.largest, c.gradient) for c in cases)
+    rows = tuple((c.d_k, word("yes") if c.scaled else word("no"), c.spread, c.largest, c.gradient) for c in cases)
     table = Table(
-        ("d_k", "head.scaled", "head.spread", "head.largest_weight", "head.slope"), rows, digits=(None, None, 2, 2, 3)
+        ("d_k", word("scaled"), word("spread"), word("largest_weight"), word("slope")),
+        rows,
+        digits=(None, None, 2, 2, 3),
     )
     _, narrow, wide, rescued = cases
     facts = {
@@ -130,8 +132,13 @@ def softmax(run: Run) -> Step:
     shifted = row - row.max()
     exp = np.exp(shifted)
     rows = tuple((run.tokens[j], row[j], shifted[j], exp[j], w[run.row, j]) for j in range(run.n))
-    total = ("head.sum", "", "", exp.sum(), w[run.row].sum())
-    table = Table(("head.key", "head.scaled", "head.minus_max", "exp", "head.weight"), rows, total, (None, 4, 4, 4, 8))
+    total = (word("sum"), "", "", exp.sum(), w[run.row].sum())
+    table = Table(
+        (word("key"), word("scaled"), word("minus_max"), "exp", word("weight")),
+        rows,
+        total,
+        (None, 4, 4, 4, 8),
+    )
     sums = w.sum(axis=-1)
     listed = "  ".join(f"{x:.12g}" for x in sums[:FEW]) + ("  …" if run.n > FEW else "")
     facts = {"token": run.tokens[run.row], "number": run.row}
@@ -146,7 +153,7 @@ def why_maximum(run: Run) -> Step:
         for case in overflow()
         for numbers in zip(case.scores, case.naive_exp, case.naive, case.stable)
     )
-    table = Table(("dtype", "s", "exp(s)", "head.naive", "head.with_max"), rows)
+    table = Table(("dtype", "s", "exp(s)", word("naive"), word("with_max")), rows)
     parts = (Line("walk.why_maximum"), table, Line("walk.overflow"))
     return Step("why_maximum", "exp(s) / Σ exp(s) = exp(s - m) / Σ exp(s - m)", parts)
 
@@ -155,9 +162,9 @@ def weighted_sum(run: Run) -> Step:
     """The values of one row, each with its weight, and their sum."""
     V, w, out = run.values["V"], run.values["weights"][run.row], run.values["output"]
     shown = min(V.shape[1], 6)
-    heads = ("head.key", "head.weight", *(f"w·v[{d}]" for d in range(shown)))
+    heads = (word("key"), word("weight"), *(f"w·v[{d}]" for d in range(shown)))
     rows = tuple((run.tokens[j], w[j], *(w[j] * V[j, :shown])) for j in range(run.n))
-    total = ("head.sum", w.sum(), *out[run.row, :shown])
+    total = (word("sum"), w.sum(), *out[run.row, :shown])
     table = Table(heads, rows, total, (None, 4, *(4,) * shown))
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
     return Step("output", "output = weights V", (Line("walk.output"), token, table), (_by_feature(run, "output"),))
@@ -200,10 +207,10 @@ def observations(run: Run) -> Step:
     w, n, d = run.values["weights"], run.n, run.setup.d_k
     best = w.argmax(axis=-1)
     strongest = tuple((run.tokens[i], run.tokens[best[i]], w[i, best[i]]) for i in range(n))
-    links = Table(("head.query", "head.strongest", "head.weight"), strongest, digits=(None, None, 4))
+    links = Table((word("query"), word("strongest"), word("weight")), strongest, digits=(None, None, 4))
     lengths = (n, 512, 4096, 131072)
     costs = tuple((m, m * m, 2 * m * m * d, _size(4 * m * m)) for m in lengths)
-    cost = Table(("n", "head.scores_count", "head.products", "head.memory"), costs)
+    cost = Table(("n", word("scores_count"), word("products"), word("memory")), costs)
     joined = run.multi_head_output is not None
     facts = {"n": n, "d_model": run.setup.d_model, "d_out": run.setup.d_model if joined else run.setup.d_v}
     products = Line("walk.six_products" if joined else "walk.five_products")

@@ -37,18 +37,17 @@ def split_tokens(text: str) -> list[str]:
     ['The', 'café', '很', '好', '👩‍👩‍👧', '!']
     """
     tokens: list[str] = []
-    word = ""
-    for start, end, width in split_graphemes(text)[0]:
-        grapheme = text[start:end]
-        alone = width == 2 and not unicodedata.name(grapheme[0], "").startswith("HANGUL")
-        if (alone or grapheme.isspace()) and word:
-            tokens.append(word)
-            word = ""
-        if alone and not grapheme.isspace():
-            tokens.append(grapheme)
-        elif not grapheme.isspace():
-            word += grapheme
-    tokens += [word] if word else []
+    for piece in text.split():
+        word = ""
+        for start, end, width in split_graphemes(piece)[0]:
+            grapheme = piece[start:end]
+            if width == 2 and not unicodedata.name(grapheme[0], "").startswith("HANGUL"):
+                tokens += [word, grapheme]
+                word = ""
+            else:
+                word += grapheme
+        tokens.append(word)
+    tokens = [token for token in tokens if token]
     if not tokens:
         raise ArgumentError("empty_text")
     return tokens

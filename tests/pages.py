@@ -13,9 +13,11 @@ import re
 import shlex
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tests.models_fixture import minilm_directory
@@ -132,9 +134,9 @@ class Examples(doctest.DocTestRunner):
     def report_failure(self, out: object, test: object, example: doctest.Example, got: str) -> None:
         self.failed.append((example, got))
 
-    def report_unexpected_exception(self, out: object, test: object, example: doctest.Example, exc_info: object) -> None:
-        kind, value = exc_info[:2]  # type: ignore[index]
-        self.failed.append((example, f"Traceback (most recent call last):\n{kind.__name__}: {value}\n"))
+    def report_unexpected_exception(self, out: object, test: object, example: doctest.Example, exc_info: Any) -> None:
+        message = "".join(traceback.format_exception_only(*exc_info[:2]))
+        self.failed.append((example, f"Traceback (most recent call last):\n{message}"))
 
 
 def examples(page: Path) -> doctest.DocTest | None:
@@ -172,6 +174,7 @@ def rewrite(page: Path) -> None:
     runner.run(test, out=lambda _: None)
     for example, got in reversed(runner.failed):
         first = example.lineno + example.source.count("\n")
+        got = re.sub(r"(?s)^(Traceback [^\n]*\n).*?^(?=\S)", r"\1    ...\n", got, flags=re.MULTILINE)
         lines[first : first + example.want.count("\n")] = got.rstrip("\n").split("\n") if got else []
     page.write_text("\n".join(lines), encoding="utf-8")
 

@@ -146,7 +146,7 @@ def test_nor_for_queries_before_the_first_key(left: Any, right: Any, first: int,
         (masks.padding(0) | masks.window(1), (6, 7, 11), (5, 8)),
         (~masks.causal(), (3, 5, 11), (0, 11)),
     ],
-    ids=str,
+    ids=lambda x: x.name if isinstance(x, Rule) else str(x),
 )
 def test_a_key_range_is_narrow_enough_to_be_of_use(rule: Rule, run: Any, expected: tuple[int, int]) -> None:
     assert rule.key_range(*run) == expected

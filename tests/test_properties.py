@@ -176,6 +176,17 @@ def test_rows_sum_to_one_less_the_sink(seed: int, size: Any, feature: Any) -> No
     assert (weights[:, ~visible] == 0).all()
 
 
+@some
+@given(seeds, st.integers(1, 6), st.integers(0, 1), st.sampled_from([-5e4, -3.0, 0.0, 900.0, 5e4]))
+def test_a_shift_leaves_the_softmax_alone(seed: int, n: int, axis: int, shift: float) -> None:
+    x = np.random.default_rng(seed).normal(size=(3, n))
+    e = np.exp(x)
+    weights = e / e.sum(axis, keepdims=True)
+    close(qkv.softmax(x + shift, axis), weights, atol=1e-10)
+    close(qkv.log_softmax(x + shift, axis), np.log(weights), atol=1e-10)
+    close(qkv.logsumexp(x + shift, axis), np.log(e.sum(axis)) + shift, atol=1e-10)
+
+
 # cached decoding
 
 

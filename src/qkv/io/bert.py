@@ -5,17 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator
 
-from .config import HARMLESS, Config
+from .config import ACTIVATIONS, HARMLESS, Config
 from .weights import MAX_LAYERS, Family, Row, Settings, linear, norm
 
-ACTIVATIONS = {
-    "gelu": "gelu",
-    "gelu_new": "gelu_tanh",
-    "gelu_pytorch_tanh": "gelu_tanh",
-    "relu": "relu",
-    "silu": "silu",
-    "swish": "silu",
-}
 # Only for training, or left by the first converter and read by nobody since.
 UNREAD = HARMLESS | {
     "attention_probs_dropout_prob", "classifier_dropout", "hidden_dropout_prob", "pooler_fc_size",

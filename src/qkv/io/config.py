@@ -13,6 +13,16 @@ from .files import read_json
 T = TypeVar("T")
 MISSING: Any = object()
 
+# The names of activations in configurations: several of them mean the tanh form.
+ACTIVATIONS = {
+    "gelu": "gelu",
+    "gelu_fast": "gelu_tanh",
+    "gelu_new": "gelu_tanh",
+    "gelu_pytorch_tanh": "gelu_tanh",
+    "relu": "relu",
+    "silu": "silu",
+    "swish": "silu",
+}
 # Settings of the libraries that wrote the file: of training, of output, of generation. None changes what a forward
 # pass computes.
 HARMLESS = frozenset({
@@ -59,6 +69,17 @@ class Config:
         if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
             raise self.wrong(name, f"an integer from {low} to {high}")
         return value
+
+    def optional(self, name: str, default: int | None = None) -> int | None:
+        """As `integer`, where the file may also say nothing, or null."""
+        return default if self.raw(name, None) is None else self.integer(name)
+
+    def number(self, name: str, low: float, high: float, default: float = MISSING) -> float:
+        """A finite number from `low` to `high`; null counts as nothing."""
+        value = default if default is not MISSING and self.raw(name, None) is None else self.raw(name)
+        if not isinstance(value, int | float) or isinstance(value, bool) or not low <= value <= high:
+            raise self.wrong(name, f"a number from {low} to {high}")
+        return float(value)
 
     def small(self, name: str, default: float = MISSING) -> float:
         """A number from 0 to 1, like the epsilon of a norm."""

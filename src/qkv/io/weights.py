@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ..errors import FileError
 from ..ops.precision import Array
 from .config import Config
-from .files import TensorFile, open_tensors
+from .files import TensorFile
+from .shards import TensorFiles, open_model
 
 MAX_LAYERS = 10_000
+S = TypeVar("S")
 NAMED = 20  # of the missing or left-over tensors of a broken file: a line, not a page
 
 
@@ -58,16 +61,22 @@ class Row:
         Its axes in the file, as names of `Settings`.
     transposed : bool
         Stored (out, in), as `torch.nn.Linear` does; our weights are (in, out).
+    cut : callable (ndarray) -> ndarray, optional
+        Takes our part out of a tensor that holds several, as it stands in the file.
+    plus : float
+        Added to every number: some norms are stored as what they differ from 1.
     """
 
     ours: str
     foreign: str
     axes: str
     transposed: bool = False
+    cut: Callable[[Array], Array] | None = None
+    plus: float = 0.0
 
 
 @dataclass(frozen=True)
-class Family:
+class Family(Generic[S]):
     """Models that differ only in sizes: how their files are read.
 
     Attributes
@@ -76,19 +85,20 @@ class Family:
         What `config.json` calls them.
     heads : mapping of str to tuple of str
         Each known architecture, and how the names of the tensors begin that it puts on top and that are not read.
-    settings : callable (Config) -> Settings
-    rows : callable (Settings, names) -> iterable of Row
+    settings : callable (Config) -> settings
+        The sizes by the names that `Row.axes` uses, and what else the weights do not say.
+    rows : callable (settings, names) -> iterable of Row
         `names` are those of the file, for parts that a file may have or not.
     canonical : callable (str) -> str
         A tensor's name without what differs between writers of the same model.
     buffers : collection of str
-        Tensors that hold nothing learnt.
+        Tensors that hold nothing learnt; a star stands for anything.
     """
 
     model_type: str
     heads: Mapping[str, tuple[str, ...]]
-    settings: Callable[[Config], Settings]
-    rows: Callable[[Settings, Collection[str]], Iterable[Row]]
+    settings: Callable[[Config], S]
+    rows: Callable[[S, Collection[str]], Iterable[Row]]
     canonical: Callable[[str], str]
     buffers: Collection[str] = ()
 
@@ -105,16 +115,16 @@ def norm(ours: str, foreign: str) -> Iterator[Row]:
     yield Row(f"{ours}.beta", f"{foreign}.bias", "d_model")
 
 
-def read_weights(path: Path, family: Family, settings: Settings, architectures: Iterable[str]) -> dict[str, Any]:
-    """The tensors of a safetensors file as nested dicts by our names.
+def read_weights(path: Path, family: Family[S], settings: S, architectures: Iterable[str]) -> dict[str, Any]:
+    """The tensors of a safetensors file, or of those an index names, as nested dicts by our names.
 
     Raises
     ------
     FileError
         tensor_missing and tensor_left_over with the names, tensor_shape, tensor_dtype, tensor_value, and what
-        `open_tensors` raises.
+        `open_model` raises.
     """
-    with open_tensors(path) as file:
+    with open_model(path) as file:
         names: dict[str, str] = {}
         for name in file.shapes:
             names.setdefault(family.canonical(name), name)
@@ -131,24 +141,30 @@ def read_weights(path: Path, family: Family, settings: Settings, architectures: 
 
 
 def _all_there(
-    file: TensorFile, rows: list[Row], names: Mapping[str, str], family: Family, architectures: Iterable[str]
-) -> None:
+    file: TensorFile | TensorFiles, rows: list[Row], names: Mapping[str, str], family: Family[S],
+    architectures: Iterable[str],
+) -> None:  # fmt: skip
     """Every row has its tensor, every tensor has a row, is a buffer, or belongs to a head on top."""
     missing = [row.foreign for row in rows if row.foreign not in names]
     if missing:
         raise FileError("tensor_missing", path=file.path, names=_listed(missing))
-    used = {names[row.foreign] for row in rows} | {names[name] for name in family.buffers if name in names}
+    used = {names[row.foreign] for row in rows}
+    used |= {own for name, own in names.items() if any(fnmatchcase(name, known) for known in family.buffers)}
     on_top = tuple(prefix for name in architectures for prefix in family.heads[name])
     left_over = [name for name in file.shapes if name not in used and not name.startswith(on_top)]
     if left_over:
         raise FileError("tensor_left_over", path=file.path, names=_listed(left_over))
 
 
-def _read(file: TensorFile, row: Row, name: str, settings: Settings) -> Array:
+def _read(file: TensorFile | TensorFiles, row: Row, name: str, settings: object) -> Array:
     expected = tuple(getattr(settings, axis) for axis in row.axes.split())
     if file.shapes[name] != expected:
         raise FileError("tensor_shape", path=file.path, name=name, expected=expected, shape=file.shapes[name])
     array = file.read(name)
+    if row.cut is not None:
+        array = row.cut(array)
+    if row.plus:
+        array = array + array.dtype.type(row.plus)
     return array.T if row.transposed else array
 
 

@@ -10,13 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
-from .calls import run_probe
+from .calls import Calls, run_probe
 from .compare import Outcome, same
-from .task import Convention, Function, Probe, Task, joined
+from .task import Function, Probe, Task, joined
 from .wire import arrays
 
 Outcomes = Mapping[str, Outcome]
@@ -151,34 +150,24 @@ class Bank:
 
 def known_outcome(task: Task, function: Function, probe: Probe) -> Outcome:
     """What one of the judge's own functions gives: run like the learner's, on copies, through the same wire."""
-    return Outcome.read(run_probe(taking(task, function), None, task.calls(probe)))
+    return Outcome.read(run_probe(function, None, own_calls(task, probe)))
 
 
-def taking(task: Task, function: Function) -> Function:
-    """A function of the judge's as `run_probe` calls it: for a class it takes all calls at once."""
-    if task.method is None:
-        return function
-
-    def all_calls(*one: Any) -> Any:
-        raise NotImplementedError
-
-    return all_calls
+def own_calls(task: Task, probe: Probe) -> Calls:
+    """The arguments of the judge's functions: for a class they take all of its calls as one list."""
+    calls = task.calls(probe)
+    return [[calls]] if task.method else calls
 
 
 def ways(task: Task) -> Iterator[tuple[Function, tuple[str, ...]]]:
     """The right answers with the conventions that they follow: the reference, each convention, two that go together."""
     yield task.reference, ()
-    single = [(c.variation, c) for c in task.conventions]
-    for variation, c in single:
-        yield variation, (c.id,)
-    for (a, one), (b, other) in combinations(single, 2):
-        both = joined(a, b)
-        if both is not None and _differs(one, other):
+    for convention in task.conventions:
+        yield convention.variation, (convention.id,)
+    for one, other in combinations(task.conventions, 2):
+        both = joined(one.variation, other.variation) if one.id != other.id else None
+        if both is not None:
             yield both, (one.id, other.id)
-
-
-def _differs(one: Convention, other: Convention) -> bool:
-    return one.id != other.id
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import linecache
 import time
 import traceback
+import warnings
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
@@ -58,7 +59,9 @@ def run_probe(
     outcome: dict[str, Any] = {}
     begun = time.perf_counter()
     try:
-        outcome["value"] = encode(_drive(target, method, arguments))
+        with warnings.catch_warnings():  # an overflow is an answer here, not a reason to stop
+            warnings.simplefilter("ignore")
+            outcome["value"] = encode(_drive(target, method, arguments))
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -71,7 +74,9 @@ def run_probe(
         if not isinstance(given[number], Stream) and encode(argument) != was[number]
     })  # fmt: skip
     if wanted is not None and outcome["seconds"] < SLOW:
-        seen = watched(lambda: drive(target, method, calls, library), wanted)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            seen = watched(lambda: drive(target, method, calls, library), wanted)
         outcome["seen"] = [[s.function, s.name, s.line, s.data] for s in seen]
     return outcome
 

@@ -112,7 +112,6 @@ def renormalised_or_zero(weights: Array, Q: Array, mask: Mask) -> Array:
 
 
 CONVENTIONS = (
-    Convention("zeros_on_masked_row", partial(attention)),
     Convention("nan_on_masked_row", partial(attention, settle=left_nan)),
     Convention("uniform_on_masked_row", partial(attention, hide=huge_negative)),
     Convention("unmasked_on_masked_row", partial(attention, hide=added_negative)),

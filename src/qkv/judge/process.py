@@ -105,7 +105,7 @@ class Child:
     def close(self) -> None:
         """End the process and everything that it started. Can be called twice."""
         if self.process.poll() is None:
-            _end_group(self.process)
+            end_group(self.process)
             end_marked(self.mark)
         elif self.process.returncode != 0:  # its keeper is gone, so nobody has swept behind it
             end_marked(self.mark)
@@ -172,7 +172,7 @@ def _reason(code: int) -> str:
     return "killed" if code < 0 else "exited"
 
 
-def _end_group(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
     try:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)

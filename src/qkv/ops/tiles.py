@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .arguments import Call
+from .arguments import Call, both
 from .biases import Bias
 from .precision import Array
 from .settings import settings
@@ -37,13 +37,13 @@ class Piece:
         Of all queries, and of all keys.
     masks : tuple of bool ndarray
         What must hold there, each (..., rows, keys). None: everything may be seen.
-    added : (..., rows, keys) ndarray or None
+    added : callable () -> (..., rows, keys) ndarray, or None
     """
 
     rows: slice
     keys: slice
     masks: tuple[Array, ...]
-    added: Array | None
+    added: Callable[[], Array] | None
 
 
 @dataclass(frozen=True)
@@ -85,10 +85,21 @@ def tile_rows(call: Call, size: int) -> Iterator[slice]:
 def pieces(call: Call, rows: slice, keys: slice, tile: int) -> list[Piece]:
     """What must be computed for these queries, from the last key to the first."""
     return [
-        Piece(part, run, _masks(call, part, run, cut), _added(call, part, run))
-        for part, section, cut in _sections(call, rows, keys)
-        for run in _runs(section, tile)
+        _piece(call, part, run, cut) for part, section, cut in _sections(call, rows, keys) for run in _runs(section, tile)
     ]
+
+
+def whole_piece(call: Call, rows: slice, keys: slice) -> Piece:
+    """These queries and all of these keys as one piece."""
+    return _piece(call, rows, keys, cut=True)
+
+
+def _piece(call: Call, rows: slice, keys: slice, cut: bool) -> Piece:
+    masks = () if call.mask is None else (block(call.mask, rows, keys),)
+    if cut and call.rule is not None:
+        masks = (*masks, call.rule(call.i[..., rows], call.j[keys]))
+    added = None if call.added is None else functools.partial(_added, call.added, call, rows, keys)
+    return Piece(rows, keys, masks, added)
 
 
 def _sections(call: Call, rows: slice, keys: slice) -> Iterator[tuple[slice, slice, bool]]:
@@ -144,8 +155,8 @@ def _runs(keys: slice, tile: int) -> Iterator[slice]:
     """Equal runs of at most `tile` keys, the last one first."""
     size = keys.stop - keys.start
     n = math.ceil(size / tile)
-    bounds = [keys.start + size * part // n for part in range(n + 1)]
-    return (slice(a, b) for a, b in zip(bounds[-2::-1], bounds[:0:-1]))
+    for part in reversed(range(n)):
+        yield slice(keys.start + size * part // n, keys.start + size * (part + 1) // n)
 
 
 def block(array: Array, rows: slice, keys: slice) -> Array:
@@ -154,22 +165,15 @@ def block(array: Array, rows: slice, keys: slice) -> Array:
     return part if part.shape[-1] == 1 else part[..., keys]
 
 
-def _masks(call: Call, rows: slice, keys: slice, cut: bool) -> tuple[Array, ...]:
-    masks = () if call.mask is None else (block(call.mask, rows, keys),)
-    if cut and call.rule is not None:
-        masks = (*masks, call.rule(call.i[..., rows], call.j[keys]))
-    return masks
-
-
-def _added(call: Call, rows: slice, keys: slice) -> Array | None:
+def _added(added: Array | Bias, call: Call, rows: slice, keys: slice) -> Array:
     """What is added there, as a view. A rule that knows only j - i is asked once for each distance."""
-    if not isinstance(call.added, Bias):
-        return None if call.added is None else block(call.added, rows, keys)
-    if not call.added.relative:
-        return call.added(call.i[..., rows], call.j[keys])
+    if not isinstance(added, Bias):
+        return block(added, rows, keys)
+    if not added.relative:
+        return added(call.i[..., rows], call.j[keys])
     n_rows, n_keys = rows.stop - rows.start, keys.stop - keys.start
     distances = np.arange(keys.start - n_rows + 1, keys.stop)
-    line = call.added(call.i[..., rows.start : rows.start + 1], distances)[..., 0, :]
+    line = added(call.i[..., rows.start : rows.start + 1], distances)[..., 0, :]
     return np.lib.stride_tricks.sliding_window_view(line, n_keys, axis=-1)[..., ::-1, :]
 
 
@@ -183,13 +187,8 @@ def of_head(array: Array, at: tuple[int, ...], heads: slice) -> Array:
     return of_member[0] if lead[-1] == 1 else of_member[heads]
 
 
-def seen(piece: Piece, at: tuple[int, ...], heads: slice) -> Array | None:
-    """Which scores of a piece count for these heads; None: all of them."""
-    parts = [of_head(mask, at, heads) for mask in piece.masks]
-    if piece.added is not None:
-        hiding = np.isneginf(of_head(piece.added, at, heads))
-        parts += [~hiding] if hiding.any() else []
-    if not parts:
-        return None
-    together = functools.reduce(np.logical_and, parts)
-    return None if together.all() else together
+def visible(piece: Piece, added: Array | None, at: tuple[int, ...], heads: slice) -> Array | None:
+    """Which scores of a piece count for these heads; None: all of them. A bias of -inf hides."""
+    hiding = None if added is None else np.isneginf(added)
+    together = both([*(of_head(mask, at, heads) for mask in piece.masks), None if hiding is None else ~hiding])
+    return None if together is None or together.all() else together

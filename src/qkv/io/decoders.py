@@ -1,0 +1,229 @@
+"""What decoders have in common: the row of settings that tells them apart, and the names that most families share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ..layers import Rotary
+from ..ops.precision import Array
+from .config import ACTIVATIONS, HARMLESS, Config
+from .rope import longest, read_rotary, rope_values
+from .weights import MAX_LAYERS, Row
+
+# Of training, of the splitting over several machines, or of other libraries: a forward pass never asks for them.
+UNREAD = HARMLESS | {
+    "_sliding_window_pattern", "attention_dropout", "attn_pdrop", "auto_map", "cache_implementation", "embd_pdrop",
+    "hidden_dropout", "hidden_dropout_prob", "is_encoder_decoder", "keys_to_ignore_at_inference", "pretraining_tp",
+    "remove_invalid_values", "resid_pdrop", "unsloth_fixed", "unsloth_version",
+}  # fmt: skip
+FULL, SLIDING = "full_attention", "sliding_attention"
+
+
+@dataclass(frozen=True)
+class DecoderSettings:
+    """The row of a table: every value in which one decoder differs from another, besides its weights.
+
+    Attributes
+    ----------
+    d_model, d_ff, n_heads, n_kv_heads, d_k, n_layers, vocab_size : int
+    n_positions : int or None
+        The longest sequence. None: no end.
+    eps : float
+        Of the norms.
+    activation : str
+        One of `qkv.layers.parts.ACTIVATIONS`.
+    norm : {"rms", "layer"}
+    order : {"pre", "post"}
+        As in `Block`.
+    parallel : bool
+        As in `Block`.
+    rotary : tuple of (Rotary or None)
+        One per layer; an empty tuple for no rotation anywhere.
+    windows : tuple of (int or None)
+        How many keys each layer looks back at, the query's own included; empty for all of them everywhere.
+    scale : float or None
+        Of the scores; None: 1 / sqrt(d_k).
+    softcap, final_softcap : float or None
+        Of the scores, and of the logits.
+    alibi : bool
+        Whether the scores get ALiBi's penalty.
+    embedding_scale : float or None
+        What the vectors of the tokens are multiplied with.
+    qkv_bias, o_bias, ff_bias : bool
+        Which matrices have a bias.
+    tied : bool
+        Whether the table of tokens is also the head, where the file has no other.
+    """
+
+    d_model: int
+    d_ff: int
+    n_heads: int
+    n_kv_heads: int
+    d_k: int
+    n_layers: int
+    vocab_size: int
+    n_positions: int | None
+    eps: float
+    activation: str
+    norm: str = "rms"
+    order: str = "pre"
+    parallel: bool = False
+    rotary: tuple[Rotary | None, ...] = ()
+    windows: tuple[int | None, ...] = ()
+    scale: float | None = None
+    softcap: float | None = None
+    final_softcap: float | None = None
+    alibi: bool = False
+    embedding_scale: float | None = None
+    qkv_bias: bool = False
+    o_bias: bool = False
+    ff_bias: bool = False
+    tied: bool = False
+
+    @property
+    def q_width(self) -> int:
+        return self.n_heads * self.d_k
+
+    @property
+    def kv_width(self) -> int:
+        return self.n_kv_heads * self.d_k
+
+    @property
+    def qkv_width(self) -> int:
+        return self.q_width + 2 * self.kv_width
+
+    @property
+    def gate_up_width(self) -> int:
+        return 2 * self.d_ff
+
+
+def llama_sizes(config: Config) -> dict[str, Any]:
+    """The settings that Llama and all who took over its names write alike."""
+    d_model, n_heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    n_kv_heads = config.optional("num_key_value_heads", n_heads) or n_heads
+    if n_heads % n_kv_heads:
+        raise config.wrong("num_attention_heads", f"a multiple of num_key_value_heads={n_kv_heads}")
+    return {
+        "d_model": d_model,
+        "d_ff": config.integer("intermediate_size"),
+        "n_heads": n_heads,
+        "n_kv_heads": n_kv_heads,
+        "d_k": config.optional("head_dim") or head_width(config, d_model, n_heads),
+        "n_layers": config.integer("num_hidden_layers", high=MAX_LAYERS),
+        "vocab_size": config.integer("vocab_size"),
+        "eps": config.small("rms_norm_eps", default=1e-6),
+        "tied": config.flag("tie_word_embeddings", default=False),
+    }
+
+
+def llama_settings(config: Config, **known: Any) -> DecoderSettings:
+    """Settings of a model with Llama's names; what is `known` of the family comes first."""
+    sizes = llama_sizes(config)
+    n_positions = config.integer("max_position_embeddings")
+    rotary = read_rotary(config, *rope_values(config), sizes["d_k"], n_positions)
+    return DecoderSettings(**{
+        **sizes, "n_positions": longest(n_positions, rotary), "rotary": (rotary,) * sizes["n_layers"],
+        "activation": config.choice("hidden_act", ACTIVATIONS, default="silu") if "activation" not in known else "",
+        **known,
+    })  # fmt: skip
+
+
+def head_width(config: Config, d_model: int, n_heads: int, name: str = "hidden_size") -> int:
+    """The width of a head that is a share of `d_model`."""
+    if d_model % n_heads:
+        raise config.wrong(name, f"a multiple of the {n_heads} heads")
+    return d_model // n_heads
+
+
+def layer_types(config: Config, n_layers: int, default: Callable[[int], bool]) -> tuple[bool, ...]:
+    """Which layers slide: as `layer_types` says, else by a rule on the layer's number."""
+    given = config.raw("layer_types", None)
+    if given is None:
+        return tuple(default(layer) for layer in range(n_layers))
+    if not isinstance(given, list) or len(given) != n_layers or not set(given) <= {FULL, SLIDING}:
+        raise config.wrong("layer_types", f"{n_layers} times {FULL} or {SLIDING}")
+    return tuple(kind == SLIDING for kind in given)
+
+
+def windows(config: Config, sliding: tuple[bool, ...], size: int | None) -> tuple[int | None, ...]:
+    """The window of each layer; a layer that slides needs one."""
+    if any(sliding) and size is None:
+        raise config.wrong("sliding_window", "an integer, for there are layers that slide")
+    return tuple(size if slides else None for slides in sliding)
+
+
+# where each tensor belongs
+
+
+def head(settings: DecoderSettings, names: Collection[str], foreign: str = "lm_head") -> Iterator[Row]:
+    """The matrix onto the vocabulary; a tied model need not have one, but one that it has is used."""
+    if not settings.tied or f"{foreign}.weight" in names:
+        yield Row("head.W", f"{foreign}.weight", "vocab_size d_model", transposed=True)
+
+
+def norm(settings: DecoderSettings, ours: str, foreign: str, axis: str = "d_model", plus: float = 0.0) -> Iterator[Row]:
+    """The one or two rows of a norm."""
+    yield Row(f"{ours}.gamma", f"{foreign}.weight", axis, plus=plus)
+    if settings.norm == "layer":
+        yield Row(f"{ours}.beta", f"{foreign}.bias", axis)
+
+
+def linear(
+    ours: str, letter: str, foreign: str, d_in: str, d_out: str, bias: bool, cut: Callable[[Array], Array] | None = None
+) -> Iterator[Row]:
+    """The rows of a `torch.nn.Linear`, or of our part of one that holds several."""
+    yield Row(f"{ours}.W_{letter}", f"{foreign}.weight", f"{d_out} {d_in}", transposed=True, cut=cut)
+    if bias:
+        yield Row(f"{ours}.b_{letter}", f"{foreign}.bias", d_out, cut=cut)
+
+
+def llama_layer(settings: DecoderSettings, ours: str, foreign: str) -> Iterator[Row]:
+    """The matrices of a layer with Llama's names; the norms differ from family to family."""
+    attention, other = f"{ours}.attention", f"{foreign}.self_attn"
+    for letter, width in (("Q", "q_width"), ("K", "kv_width"), ("V", "kv_width")):
+        yield from linear(attention, letter, f"{other}.{letter.lower()}_proj", "d_model", width, settings.qkv_bias)
+    yield from linear(attention, "O", f"{other}.o_proj", "q_width", "d_model", settings.o_bias)
+    for part, d_in, d_out in (("gate", "d_model", "d_ff"), ("up", "d_model", "d_ff"), ("down", "d_ff", "d_model")):
+        yield from linear(f"{ours}.feed_forward", part, f"{foreign}.mlp.{part}_proj", d_in, d_out, settings.ff_bias)
+
+
+def llama_rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
+    """A whole model with Llama's names: each part between a norm before it and the residual stream."""
+    yield Row("embeddings.W_word", "embed_tokens.weight", "vocab_size d_model")
+    for i in range(settings.n_layers):
+        ours, foreign = f"layers.{i}", f"layers.{i}"
+        yield from llama_layer(settings, ours, foreign)
+        yield from norm(settings, f"{ours}.norm_1", f"{foreign}.input_layernorm")
+        yield from norm(settings, f"{ours}.norm_2", f"{foreign}.post_attention_layernorm")
+    yield from norm(settings, "norm", "norm")
+    yield from head(settings, names)
+
+
+def without_model(name: str) -> str:
+    """A tensor's name without the prefix that a model with a head puts before its inner one."""
+    return name.removeprefix("model.")
+
+
+# several matrices in one tensor
+
+
+def side_by_side(*widths: int) -> list[Callable[[Array], Array]]:
+    """Cuts of a tensor whose first axis holds parts of these widths, one after the other."""
+    starts = [sum(widths[:i]) for i in range(len(widths))]
+    return [lambda x, a=start, b=start + width: x[a:b] for start, width in zip(starts, widths)]  # type: ignore[misc]
+
+
+def head_by_head(settings: DecoderSettings) -> list[Callable[[Array], Array]]:
+    """Cuts of a tensor whose first axis holds, for each key head, its queries, its key and its value."""
+    group, d_k = settings.n_heads // settings.n_kv_heads, settings.d_k
+
+    def cut(part: slice) -> Callable[[Array], Array]:
+        def taken(x: Array) -> Array:
+            heads = x.reshape(settings.n_kv_heads, group + 2, d_k, *x.shape[1:])[:, part]
+            return heads.reshape(-1, *x.shape[1:])
+
+        return taken
+
+    return [cut(slice(0, group)), cut(slice(group, group + 1)), cut(slice(group + 1, group + 2))]

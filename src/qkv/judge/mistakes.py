@@ -1,0 +1,264 @@
+"""What is said of the mistakes that occur in several tasks. A task's own mistakes are explained in its file.
+
+Of each: what the code does (a sentence), what its output equals (a phrase that ends "your output equals ..."), and three
+hints: a question, the place, the fix.
+"""
+
+from __future__ import annotations
+
+from .task import Explained, Task, Text
+
+
+def explained(task: Task, name: str) -> Explained:
+    """What is said of a mistake in a task: the task's own words, or the shared ones."""
+    own = next((m.explained for m in task.mistakes if m.id == name and m.explained), None)
+    return own or SHARED[name]
+
+
+def say(means: tuple[str, str], evidence: tuple[str, str], *hints: tuple[str, str]) -> Explained:
+    """All sentences of a mistake as pairs, English and Chinese."""
+    first, second, third = (Text(*hint) for hint in hints)
+    return Explained(Text(*means), Text(*evidence), (first, second, third))
+
+
+SHARED: dict[str, Explained] = {
+    # scale
+    "no_scale": say(
+        ("The scores are not divided by √d_k.", "分数没有除以 √d_k。"),
+        ("attention computed without dividing by √d_k", "不除以 √d_k 的注意力"),
+        ("How large does q·k become when d_k grows?", "d_k 变大时，q·k 会变得多大？"),
+        ("Look between Q Kᵀ and the softmax.", "看 Q Kᵀ 与 softmax 之间的那一步。"),
+        ("Divide the scores: scores / np.sqrt(Q.shape[-1]).", "把分数除以根号：scores / np.sqrt(Q.shape[-1])。"),
+    ),
+    "scale_by_d": say(
+        ("The scores are divided by d_k, not by its square root.", "分数除以了 d_k，而不是它的平方根。"),
+        ("attention with scores divided by d_k", "分数除以 d_k 的注意力"),
+        ("What is the standard deviation of a sum of d_k products?", "d_k 个乘积之和的标准差是多少？"),
+        ("Look at the number that the scores are divided by.", "看分数除以的那个数。"),
+        ("Take the root: np.sqrt(Q.shape[-1]).", "要开根号：np.sqrt(Q.shape[-1])。"),
+    ),
+    "scale_multiplied": say(
+        ("The scores are multiplied by √d_k instead of divided by it.", "分数乘了 √d_k，而不是除以它。"),
+        ("attention with scores multiplied by √d_k", "分数乘以 √d_k 的注意力"),
+        ("Should scaling make the scores larger or smaller?", "缩放应该让分数变大还是变小？"),
+        ("Look at the sign between the scores and √d_k.", "看分数与 √d_k 之间的运算符号。"),
+        ("Divide: scores / np.sqrt(Q.shape[-1]).", "用除法：scores / np.sqrt(Q.shape[-1])。"),
+    ),
+    "scale_wrong_size": say(
+        ("The scores are divided by the root of another size than d_k.", "分数除以的根号里不是 d_k，而是别的尺寸。"),
+        ("attention scaled by the root of a wrong axis", "用错误的维的平方根来缩放的注意力"),
+        ("Which axis of Q is summed over in Q Kᵀ?", "Q Kᵀ 沿 Q 的哪一维求和？"),
+        ("Look at the index of the shape under the root.", "看根号里 shape 的下标。"),
+        ("It is the last axis of Q: Q.shape[-1].", "应取 Q 的最后一维：Q.shape[-1]。"),
+    ),
+    "scale_by_d_model": say(
+        ("The scores are divided by the root of the full width, not of one head's.", "分数除以的是整个宽度的平方根，而不是单个头的宽度。"),
+        ("attention with scores divided by √d_model", "分数除以 √d_model 的注意力"),
+        ("How many columns does one head have?", "一个头有几列？"),
+        ("Look at the number under the root: is it taken before the heads are split?", "看根号里的数：它是不是在分头之前取的？"),
+        ("Use the width of a head, d_model // n_heads.", "用单个头的宽度 d_model // n_heads。"),
+    ),
+    "scale_hard_coded": say(
+        ("The scores are divided by a fixed number, whatever d_k is.", "无论 d_k 是多少，分数都除以同一个固定的数。"),
+        ("attention with scores divided by one constant", "分数除以同一个常数的注意力"),
+        ("Does your scale change when the input is wider?", "输入变宽时，你的缩放系数会变吗？"),
+        ("Look for a number written into the code where the scores are scaled.", "在缩放分数的地方找写死的数字。"),
+        ("Read it off the input: np.sqrt(Q.shape[-1]).", "从输入读取：np.sqrt(Q.shape[-1])。"),
+    ),
+    "scale_after_softmax": say(
+        ("√d_k divides the weights, after the softmax.", "√d_k 除在了 softmax 之后的权重上。"),
+        ("attention whose weights were divided by √d_k", "权重除以了 √d_k 的注意力"),
+        ("What do your weights of one row sum to?", "你的一行权重加起来是多少？"),
+        ("Look at the order of softmax and division.", "看 softmax 与除法的先后。"),
+        ("Scale first: softmax(scores / np.sqrt(d_k)).", "先缩放：softmax(scores / np.sqrt(d_k))。"),
+    ),
+    # softmax
+    "softmax_wrong_axis": say(
+        ("The softmax runs along the wrong axis.", "softmax 沿错误的维计算。"),
+        ("a softmax along another axis", "沿另一维做 softmax 的结果"),
+        ("Which sums are 1: those of the rows or of the columns?", "哪些和等于 1：行的，还是列的？"),
+        ("Look at axis= in the maximum and in the sum.", "看求最大值与求和时的 axis=。"),
+        ("Each query shares out 1 over its keys: axis=-1, keepdims=True.", "每个查询把 1 分给各个键：axis=-1, keepdims=True。"),
+    ),
+    "softmax_no_max": say(
+        ("exp is taken without subtracting the maximum, so it overflows.", "没有先减去最大值就取 exp，因此会溢出。"),
+        ("a softmax without subtracting the maximum", "不减最大值的 softmax"),
+        ("What is np.exp(1000)?", "np.exp(1000) 是多少？"),
+        ("Look at what goes into exp.", "看传入 exp 的是什么。"),
+        ("Subtract first: np.exp(x - x.max(axis=-1, keepdims=True)).", "先减最大值：np.exp(x - x.max(axis=-1, keepdims=True))。"),
+    ),
+    "softmax_wrong_shift": say(
+        ("Something other than the maximum is subtracted before exp, so it can still overflow.", "取 exp 前减去的不是最大值，仍可能溢出。"),
+        ("a softmax that subtracts the mean of a row", "减去每行均值的 softmax"),
+        ("After your subtraction, how large can the largest number be?", "减完之后，最大的数还能有多大？"),
+        ("Look at what is subtracted before exp.", "看 exp 之前减去的是什么。"),
+        ("Subtract the maximum of the row: x.max(axis=-1, keepdims=True).", "减去每行的最大值：x.max(axis=-1, keepdims=True)。"),
+    ),
+    "softmax_global_max": say(
+        ("One maximum of the whole array is subtracted, not that of each row.", "减去的是整个数组的最大值，而不是每行的最大值。"),
+        ("a softmax that subtracts one maximum from all rows", "所有行都减同一个最大值的 softmax"),
+        ("What is left of a row whose scores lie 2000 below another row's?", "如果一行的分数比另一行低 2000，减完还剩什么？"),
+        ("Look at the axis of the maximum.", "看求最大值时的 axis。"),
+        ("Take it row by row: x.max(axis=-1, keepdims=True).", "逐行取：x.max(axis=-1, keepdims=True)。"),
+    ),
+    "softmax_no_keepdims": say(
+        ("The maximum or the sum loses its axis, so it is matched with the wrong rows.", "最大值或和丢了一维，因此对到了错误的行上。"),
+        ("a softmax without keepdims=True", "缺少 keepdims=True 的 softmax"),
+        ("What shape has x.sum(axis=-1), and how does it broadcast against x?", "x.sum(axis=-1) 是什么形状？它怎样与 x 广播？"),
+        ("Look at max and sum.", "看 max 与 sum。"),
+        ("Keep the axis: x.sum(axis=-1, keepdims=True).", "保留这一维：x.sum(axis=-1, keepdims=True)。"),
+    ),
+    "integer_result": say(
+        ("The result is put into an integer array, which cuts off the fractions.", "结果存进了整数数组，小数部分被截掉。"),
+        ("the right result cut to whole numbers for integer input", "输入为整数时，正确结果取整后的值"),
+        ("What dtype does your result have when the input is integer?", "输入是整数时，你的结果是什么 dtype？"),
+        ("Look at zeros_like, empty_like and astype.", "看 zeros_like、empty_like 与 astype。"),
+        ("Make it a float array: np.zeros(shape), without the input's dtype.", "用浮点数组：np.zeros(shape)，不要沿用输入的 dtype。"),
+    ),
+    "mutates_input": say(
+        ("The caller's arrays are changed.", "调用者的数组被改动了。"),
+        ("the right result, at the price of a changed input", "正确的结果，但输入被改动了"),
+        ("Print the input after the call: is it what it was?", "调用之后打印输入：还和原来一样吗？"),
+        ("Look for -=, /=, *= and assignments to slices of an argument.", "找对参数使用的 -=、/=、*= 和切片赋值。"),
+        ("Make a new array: x = x - m instead of x -= m.", "生成新数组：写 x = x - m，而不是 x -= m。"),
+    ),
+    # masks
+    "mask_inverted": say(
+        ("The mask is read the wrong way round: True hides.", "掩码读反了：True 被当成遮住。"),
+        ("attention with the mask turned round", "把掩码取反后的注意力"),
+        ("Here True means: may look. What does your code do where it is True?", "这里 True 表示可以看。你的代码在 True 处做什么？"),
+        ("Look at where -inf is put.", "看 -inf 填在哪里。"),
+        ("np.where(mask, scores, -np.inf).", "np.where(mask, scores, -np.inf)。"),
+    ),
+    "mask_after_softmax": say(
+        ("The mask sets weights to 0 after the softmax, and the rest no longer sums to 1.", "在 softmax 之后才把权重置 0，剩下的和不再是 1。"),
+        ("attention masked after the softmax", "在 softmax 之后才加掩码的注意力"),
+        ("What do the weights of a masked row sum to?", "有掩码的一行，权重之和是多少？"),
+        ("Look at the order of mask and softmax.", "看掩码与 softmax 的先后。"),
+        ("Put -inf into the scores before the softmax.", "在 softmax 之前把分数设为 -inf。"),
+    ),
+    "mask_fill_zero": say(
+        ("Hidden scores are set to 0, and exp(0) is 1: the keys still take weight.", "被遮住的分数设成了 0，而 exp(0) 是 1：这些键仍分到权重。"),
+        ("attention with hidden scores set to 0", "把被遮住的分数设为 0 的注意力"),
+        ("How much weight does a score of 0 get?", "分数为 0 时得到多少权重？"),
+        ("Look at the number put where the mask is False.", "看掩码为 False 处填的数。"),
+        ("Fill with -np.inf, not 0.", "填 -np.inf，不要填 0。"),
+    ),
+    "mask_fill_small": say(
+        ("Hidden scores get a finite number that allowed scores can fall below.", "被遮住的分数填了一个有限的数，允许看的分数可能比它更低。"),
+        ("attention with hidden scores filled by a finite number", "用有限的数填充被遮住的分数的注意力"),
+        ("What if every allowed score is lower than your fill?", "如果所有允许看的分数都比你填的数更低呢？"),
+        ("Look at the number put where the mask is False.", "看掩码为 False 处填的数。"),
+        ("Fill with -np.inf.", "填 -np.inf。"),
+    ),
+    "mask_transposed": say(
+        ("The mask is transposed: row and column are swapped.", "掩码被转置了：行与列对调。"),
+        ("attention with the mask transposed", "把掩码转置后的注意力"),
+        ("Which axis of the mask stands for the queries?", "掩码的哪一维表示查询？"),
+        ("Look at .T and swapaxes on the mask.", "看掩码上的 .T 与 swapaxes。"),
+        ("Its shape is (Tq, Tk), like the scores: use it as it is.", "它的形状是 (Tq, Tk)，与分数相同：直接使用。"),
+    ),
+    "mask_assumes_square": say(
+        ("The mask is taken to have as many columns as rows.", "代码假定掩码的行数与列数相同。"),
+        ("attention that takes every mask for a square one", "把掩码都当成方阵的注意力"),
+        ("What if there are 3 queries and 5 keys?", "如果有 3 个查询、5 个键呢？"),
+        ("Look at reshape and at the sizes a mask is built from.", "看 reshape 以及构造掩码用的尺寸。"),
+        ("Let it broadcast: np.where(mask, scores, -np.inf).", "让它广播：np.where(mask, scores, -np.inf)。"),
+    ),
+    "mask_ignored": say(
+        ("The mask is never used.", "掩码没有被用到。"),
+        ("attention without the mask", "不加掩码的注意力"),
+        ("What happens when you pass another mask?", "换一个掩码传进去，结果变了吗？"),
+        ("Look at where mask is read.", "看哪里读取了 mask。"),
+        ("Before the softmax: if mask is not None, scores = np.where(mask, scores, -np.inf).",
+         "在 softmax 之前：若 mask 不为 None，scores = np.where(mask, scores, -np.inf)。"),
+    ),
+    # causal
+    "causal_missing": say(
+        ("There is no causal mask: every token sees the future.", "没有因果掩码：每个词元都看得到未来。"),
+        ("attention without a causal mask", "不加因果掩码的注意力"),
+        ("If the last token changes, may the first row of the output change?", "最后一个词元变了，输出的第一行可以变吗？"),
+        ("Look before the softmax: what hides the keys behind the query?", "看 softmax 之前：什么遮住了查询后面的键？"),
+        ("Allow key j for query i only if j <= i: np.tril(np.ones((n, n), bool)).",
+         "只有 j <= i 时，查询 i 才能看键 j：np.tril(np.ones((n, n), bool))。"),
+    ),
+    "causal_off_by_one": say(
+        ("The causal mask is off by one on its diagonal.", "因果掩码的对角线差了一格。"),
+        ("a causal mask shifted by one place", "对角线错开一格的因果掩码"),
+        ("May a token look at itself? At the next one?", "词元可以看自己吗？可以看下一个吗？"),
+        ("Look at k= in tril or triu, or at < and <=.", "看 tril、triu 的 k=，或者 < 与 <=。"),
+        ("A token sees itself and what came before: j <= i.", "词元看得到自己和之前的：j <= i。"),
+    ),
+    "causal_inverted": say(
+        ("The mask shows the future and hides the past.", "掩码露出了未来，遮住了过去。"),
+        ("a causal mask turned round", "方向反了的因果掩码"),
+        ("How many tokens may the first one look at?", "第一个词元可以看几个词元？"),
+        ("Look at tril and triu, and at what True means.", "看 tril 与 triu，以及 True 的含义。"),
+        ("True on and below the diagonal: np.tril(np.ones((n, n), bool)).", "对角线及其下方为 True：np.tril(np.ones((n, n), bool))。"),
+    ),
+    # what is multiplied with what
+    "qk_swapped": say(
+        ("Queries and keys are swapped: the scores are K Qᵀ.", "查询与键对调了：分数成了 K Qᵀ。"),
+        ("attention with Q and K swapped", "Q 与 K 对调的注意力"),
+        ("Which axis of the scores counts the queries?", "分数的哪一维对应查询？"),
+        ("Look at the first product.", "看第一个矩阵乘法。"),
+        ("scores = Q @ K.swapaxes(-1, -2).", "scores = Q @ K.swapaxes(-1, -2)。"),
+    ),
+    "kv_swapped": say(
+        ("Keys and values are swapped.", "键与值对调了。"),
+        ("attention with K and V swapped", "K 与 V 对调的注意力"),
+        ("With what are the queries compared, and what is averaged?", "查询与什么比较？被平均的又是什么？"),
+        ("Look at where K and V are used.", "看 K 和 V 各用在哪里。"),
+        ("Scores from Q and K, output from the weights and V.", "分数来自 Q 与 K，输出来自权重与 V。"),
+    ),
+    "batch_axes_turned": say(
+        ("K.T turns all axes around, those of the batch too.", "K.T 把所有维都倒了过来，包括批量的维。"),
+        ("attention with K.T, which only fits matrices", "使用 K.T 的注意力，它只适用于矩阵"),
+        ("What is the shape of K.T when K is (2, 3, 4, 8)?", "K 的形状是 (2, 3, 4, 8) 时，K.T 是什么形状？"),
+        ("Look at K.T.", "看 K.T。"),
+        ("Swap the last two axes only: K.swapaxes(-1, -2), or K.mT.", "只交换最后两维：K.swapaxes(-1, -2) 或 K.mT。"),
+    ),
+    "weights_transposed": say(
+        ("The weights are transposed.", "权重被转置了。"),
+        ("attention with its weights transposed", "权重转置后的注意力"),
+        ("Does row i of your output mix the values by row i of the weights?", "输出的第 i 行，是用权重的第 i 行来混合值的吗？"),
+        ("Look at the last product.", "看最后一个矩阵乘法。"),
+        ("weights @ V.", "weights @ V。"),
+    ),
+    "returns_values_only": say(
+        ("The output is V itself.", "输出就是 V 本身。"),
+        ("V, not mixed by any weights", "没有用权重混合的 V"),
+        ("Does your output depend on Q?", "你的输出与 Q 有关吗？"),
+        ("Look at what is returned.", "看返回的是什么。"),
+        ("Return weights @ V.", "返回 weights @ V。"),
+    ),
+    # heads
+    "heads_reshape_only": say(
+        ("The heads are made by a reshape alone, which mixes tokens.", "只用 reshape 分头，把不同的词元混在了一起。"),
+        ("heads taken by x.reshape(n_heads, n, d_head)", "用 x.reshape(n_heads, n, d_head) 得到的头"),
+        ("Which numbers of token 0 should head 1 hold?", "第 1 个头里应该有第 0 个词元的哪些数？"),
+        ("Look at the reshape that splits the heads.", "看分头的 reshape。"),
+        ("x.reshape(n, n_heads, d_head).swapaxes(0, 1).", "x.reshape(n, n_heads, d_head).swapaxes(0, 1)。"),
+    ),
+    "heads_merge_no_transpose": say(
+        ("The heads are merged by a reshape alone, which mixes tokens.", "只用 reshape 合并头，把不同的词元混在了一起。"),
+        ("heads merged without swapping the axes first", "没有先交换维就合并的头"),
+        ("Where does head 1 of token 0 go in the merged row?", "第 0 个词元的第 1 个头，应落在合并后那一行的哪里？"),
+        ("Look at the reshape that merges the heads.", "看合并头的 reshape。"),
+        ("x.swapaxes(0, 1).reshape(n, n_heads * d_head).", "x.swapaxes(0, 1).reshape(n, n_heads * d_head)。"),
+    ),
+    "no_output_projection": say(
+        ("The output projection W_O is missing.", "缺少输出投影 W_O。"),
+        ("the merged heads without W_O", "没有乘 W_O 的多头结果"),
+        ("How do the heads come to know of each other?", "各个头之间怎样互通？"),
+        ("Look at what happens after the heads are merged.", "看合并头之后做了什么。"),
+        ("return merged @ W_O.", "return merged @ W_O。"),
+    ),
+    "heads_averaged": say(
+        ("The heads are averaged, not put beside each other.", "各个头被平均了，而不是并排拼接。"),
+        ("the mean of the heads", "各个头的平均"),
+        ("How wide are all heads beside each other?", "所有头并排起来有多宽？"),
+        ("Look at how the heads become one.", "看各个头怎样合成一个。"),
+        ("Concatenate them along the last axis.", "沿最后一维拼接。"),
+    ),
+}  # fmt: skip

@@ -1,0 +1,78 @@
+"""What every right answer has: said when no known mistake fits, so that there is still something to go by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from .compare import Outcome, close, fits_kind
+from .task import Function, Probe, Property, Task
+from .wire import Array
+
+
+def why(expected: Any, got: Outcome) -> str:
+    """In one word, why an outcome is not the expected one."""
+    if got.failure is not None:
+        return "error"
+    if _shapes(expected) != _shapes(got.value):
+        return "shape"
+    pairs = zip(expected if isinstance(expected, tuple) else (expected,), _tuple(got.value))
+    return "differs" if all(fits_kind(e, g) for e, g in pairs) else "kind"
+
+
+def broken(
+    task: Task, values: Mapping[str, Any], outcome: Callable[[Function, Probe], Outcome], probes: list[Probe]
+) -> tuple[str, ...]:
+    """The ids of the properties that the learner's values do not have."""
+    reasons = [
+        why(outcome(task.reference, probe).value, Outcome(values[probe.name])) for probe in probes if probe.name in values
+    ]
+    found = ["wrong_shape"] if "shape" in reasons else ["wrong_dtype"] if "kind" in reasons else []
+    finite = [np.isfinite(a).all() for value in values.values() for a in _tuple(value) if isinstance(a, np.ndarray)]
+    wanted = [np.isfinite(a).all() for p in probes for a in _tuple(outcome(task.reference, p).value)]
+    if not all(finite) and all(wanted):
+        found.append("not_finite")
+    return (*found, *(p.id for p in task.properties if p.fails(values)))
+
+
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+def _shapes(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return tuple(map(_shapes, value))
+    return value.shape if isinstance(value, np.ndarray) else None
+
+
+def part(value: Any, index: int | None) -> Array | None:
+    """One array of a value, or all of it; None if there is no such thing."""
+    if index is not None:
+        value = value[index] if isinstance(value, tuple) and index < len(value) else None
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else None
+
+
+def rows_sum_to_one(index: int | None = None, axis: int = -1) -> Property:
+    """Weights along an axis sum to 1; to 0 or NaN where nothing may be looked at."""
+
+    def fails(values: Mapping[str, Any]) -> bool:
+        found = [a for value in values.values() if (a := part(value, index)) is not None and a.ndim]
+        totals = [a.sum(axis=axis) for a in found]
+        return any(not (np.isnan(t) | (np.abs(t - 1) < 1e-4) | (t == 0)).all() for t in totals)
+
+    return Property("rows_sum", fails)
+
+
+def same_rows(name: str, one: str, other: str, rows: slice, index: int | None = None) -> Property:
+    """Two probes give the same rows: where only the future differs (`future_leaks`), or only the block size (`block_size`)."""
+
+    def fails(values: Mapping[str, Any]) -> bool:
+        a, b = (part(values.get(probe), index) for probe in (one, other))
+        if a is None or b is None or a.ndim < 2 or a.shape[1:] != b.shape[1:]:
+            return False
+        a, b = a[..., rows, :], b[..., rows, :]
+        return a.shape == b.shape and not close(a, b)
+
+    return Property(name, fails)

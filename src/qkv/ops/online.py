@@ -1,0 +1,268 @@
+"""One tile of queries meets its keys: the online softmax.
+
+For each row two sums are kept, of exp(logit - shift) and of exp(logit - shift) v (Milakov and Gimelshein, arXiv
+1805.02867). The shift need not be the row's maximum: any number will do that keeps the first sum between `LOW` and
+`HIGH`, so 0 is taken until the sum of a row, and only the sum, says otherwise. Most rows never need their maximum.
+What becomes of a row depends on what that row may look at and on nothing else: no hidden value can change a bit of it.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .arguments import Call
+from .dense import dense, row_logsumexp
+from .precision import Array
+from .tiles import FEW_ROWS, Piece, Sizes, of_head, visible, whole_piece
+
+ODD_ROWS = 16  # rows with an infinity or NaN are computed by the definition, so many at a time
+
+
+def _exponential() -> tuple[Any, float]:
+    """The faster of exp and exp2 here, and what logits are multiplied with for it.
+
+    NumPy has a vectorised exp2 where it was built with Intel's short vector library: on Linux with AVX-512.
+    """
+    simd: Any = np.show_config(mode="dicts")
+    fast = {"AVX512_SKX", "X86_V4"} & set(simd["SIMD Extensions"].get("found", []))
+    return (np.exp2, float(np.log2(np.e))) if fast and sys.platform == "linux" else (np.exp, 1.0)
+
+
+POWER, UNIT = _exponential()
+
+
+class Operands:
+    """q, k and v with the axes of the whole batch, none of them copied."""
+
+    def __init__(self, call: Call) -> None:
+        self.lead = call.scores[:-3]
+        arrays = [x if x.ndim > 2 else x[None] for x in call.given]
+        self.q, self.k, self.v = (np.broadcast_to(x, (*self.lead, *x.shape[-3:])) for x in arrays)
+        self.n_heads = self.q.shape[-3]
+        self.group = self.n_heads // max(1, self.k.shape[-3])
+
+
+@dataclass(frozen=True)
+class Task:
+    """One tile of queries of one batch member, for one head or for heads that share their keys."""
+
+    at: tuple[int, ...]
+    heads: slice
+    kv_head: int
+    rows: slice
+    keys: slice
+    pieces: list[Piece]
+    part: int = 0
+
+    @property
+    def n_heads(self) -> int:
+        return self.heads.stop - self.heads.start
+
+    def rows_of(self, piece: Piece) -> slice:
+        """Where the rows of a piece stand among those of the task. Only the tile of a single head is ever cut."""
+        if self.n_heads > 1:
+            return slice(None)
+        return slice(piece.rows.start - self.rows.start, piece.rows.stop - self.rows.start)
+
+
+@dataclass(frozen=True)
+class Block:
+    """What a rectangle of scores is made of: q (heads * queries, d_k), k and v, what is added and what is seen."""
+
+    n_heads: int
+    q: Array
+    k: Array
+    v: Array
+    added: Array | None
+    seen: Array | None
+
+    def by_head(self, scores: Array) -> Array:
+        """(heads * queries, keys) as (heads, queries, keys)."""
+        return scores.reshape(self.n_heads, -1, scores.shape[-1])
+
+    def hide(self, scores: Array, value: float) -> None:
+        """Put `value` wherever a key may not be looked at."""
+        if self.seen is not None:
+            np.copyto(self.by_head(scores), scores.dtype.type(value), where=~self.seen)
+
+
+class Sums:
+    """What is known so far of the rows of a task, a row being a query of a head."""
+
+    def __init__(self, n: int, d_v: int, dtype: np.dtype[Any]) -> None:
+        self.out = np.zeros((n, d_v), dtype)
+        self.total = np.zeros(n, dtype)
+        self.shift = np.zeros(n, dtype)
+        self.shifted = False
+
+
+class Online:
+    """What one thread needs to do tasks: scratch arrays, and where the results go."""
+
+    def __init__(self, call: Call, operands: Operands, sizes: Sizes, out: Array, lse: Array) -> None:
+        self.call, self.operands, self.dtype = call, operands, call.working
+        self.result, self.lse = out, lse
+        n_rows, d_v = sizes.rows * sizes.stacked, call.given[2].shape[-1]
+        self.scores = np.empty(n_rows * sizes.keys, self.dtype)
+        self.product = np.empty(n_rows * d_v, self.dtype)
+        self.ones = np.ones(sizes.keys, self.dtype)
+        exponent = np.finfo(self.dtype).maxexp * 5 // 16
+        self.low, self.high = self.dtype.type(2.0**-exponent), self.dtype.type(2.0**exponent)
+
+    def __call__(self, task: Task) -> None:
+        sums = self.attend(task)
+        self.write(task, *self.results(task, sums))
+
+    # --- sums over the keys -----------------------------------------------------------------------------------------
+
+    def attend(self, task: Task, finite_v: bool = False) -> Sums:
+        """The sums over all pieces; with `finite_v` infinities and NaN in v count as 0."""
+        q = self.queries(task)
+        sums = Sums(len(q), self.operands.v.shape[-1], self.dtype)
+        for piece in task.pieces:
+            rows = task.rows_of(piece)
+            block = self.block(task, piece, q[rows], finite_v)
+            if block.seen is None or block.seen.any():
+                self.add(sums, rows, block)
+        return sums
+
+    def add(self, sums: Sums, rows: slice, block: Block) -> None:
+        """One block more."""
+        logits, ones = self.logits(block), self.ones[: len(block.k)]
+        if sums.shifted:
+            logits -= sums.shift[rows, None]
+        weights = POWER(logits, out=logits)
+        block.hide(weights, 0)
+        total = weights @ ones
+        so_far = sums.total[rows] + total
+        if not (so_far.max() <= self.high and so_far.min() >= self.low):
+            weights = self.shifted(sums, rows, so_far, block)
+            total = weights @ ones
+        sums.total[rows] += total
+        product = self.product[: sums.out[rows].size].reshape(len(weights), -1)
+        sums.out[rows] += np.matmul(weights, block.v, out=product)
+
+    def shifted(self, sums: Sums, rows: slice, so_far: Array, block: Block) -> Array:
+        """The weights of a block again, rows whose sum left the range shifted by their largest logit in it."""
+        logits = self.logits(block)
+        block.hide(logits, -np.inf)
+        top, old, total = logits.max(axis=1), sums.shift[rows], sums.total[rows]
+        failed = ((so_far > self.high) | (so_far < self.low)) & (top > -np.inf)
+        shift = np.where(failed, top, old)
+        kept = np.where(failed & (total > 0), POWER(old - shift), self.dtype.type(1))
+        sums.out[rows] *= kept[:, None]
+        sums.total[rows] *= kept
+        sums.shift[rows] = shift
+        sums.shifted = True
+        logits -= shift[:, None]
+        return POWER(logits, out=logits)
+
+    # --- operands ---------------------------------------------------------------------------------------------------
+
+    def queries(self, task: Task) -> Array:
+        """(heads * queries, d_k), scaled so that `POWER` of a product is exp of a score."""
+        call = self.call
+        factor = call.scale * UNIT if call.softcap is None else call.scale / call.softcap
+        q = self.operands.q[task.at][task.heads, task.rows]
+        return np.multiply(q, self.dtype.type(factor), dtype=self.dtype).reshape(-1, q.shape[-1])
+
+    def rows_of(self, x: Array, task: Task, keys: slice) -> Array:
+        """Rows of k or v, in the working dtype."""
+        return x[task.at][task.kv_head, keys].astype(self.dtype, copy=False)
+
+    def block(self, task: Task, piece: Piece, q: Array, finite_v: bool) -> Block:
+        k, v = (self.rows_of(x, task, piece.keys) for x in (self.operands.k, self.operands.v))
+        if finite_v:
+            v = np.where(np.isfinite(v), v, self.dtype.type(0))
+        added = None if piece.added is None else of_head(piece.added(), task.at, task.heads)
+        return Block(task.n_heads, q, k, v, added, visible(piece, added, task.at, task.heads))
+
+    def logits(self, block: Block) -> Array:
+        """(rows, keys), in units of `POWER`. For few queries the transposed product is faster."""
+        n, m = len(block.q), len(block.k)
+        flat = self.scores[: n * m]
+        if n <= FEW_ROWS:
+            logits = flat.reshape(m, n).T
+            np.matmul(block.k, np.ascontiguousarray(block.q.T), out=logits.T)
+        else:
+            logits = flat.reshape(n, m)
+            np.matmul(block.q, block.k.T, out=logits)
+        if self.call.softcap is not None:
+            np.tanh(logits, out=logits)
+            logits *= self.dtype.type(self.call.softcap * UNIT)
+        if block.added is not None:
+            by_head = block.by_head(logits)
+            by_head += np.multiply(block.added, self.dtype.type(UNIT), dtype=self.dtype, casting="unsafe")
+        return logits
+
+    # --- results ----------------------------------------------------------------------------------------------------
+
+    def results(self, task: Task, sums: Sums) -> tuple[Array, Array]:
+        """Output rows and their log-sum-exp."""
+        out, lse = self.divided(task, sums)
+        if not (sums.total.min(initial=np.inf) > 0 and np.isfinite(out).all()):
+            self.mend(task, sums, out, lse)
+        return out, lse
+
+    def divided(self, task: Task, sums: Sums) -> tuple[Array, Array]:
+        """The sums as an average and a logarithm. A sink is one more logit; of several parts, the first counts it."""
+        total, lse = sums.total, sums.shift / self.dtype.type(UNIT) + np.log(sums.total)
+        if self.call.sinks is not None and task.part == 0:
+            sinks = np.repeat(self.call.sinks.reshape(-1)[task.heads], len(total) // task.n_heads)
+            total = total + POWER(sinks * self.dtype.type(UNIT) - sums.shift)
+            lse = np.logaddexp(lse, sinks)
+        return sums.out / total[:, None] + 0, lse  # + 0: no minus zero that tells of a hidden key
+
+    def write(self, task: Task, out: Array, lse: Array) -> None:
+        shape = (task.n_heads, task.rows.stop - task.rows.start)
+        self.result[task.part][task.at][task.heads, task.rows] = out.reshape(*shape, -1)
+        self.lse[task.part][task.at][task.heads, task.rows] = lse.reshape(shape)
+
+    # --- rows that are not numbers ----------------------------------------------------------------------------------
+
+    def mend(self, task: Task, sums: Sums, out: Array, lse: Array) -> None:
+        """Empty rows become 0. Rows that see an infinity or NaN are left to the definition."""
+        wrong = ~np.isfinite(out).all(axis=1) | (sums.total == 0)
+        sees_key, sees_odd_value = self.survey(task)
+        if not np.isfinite(self.rows_of(self.operands.v, task, task.keys)).all():
+            out[wrong] = self.divided(task, self.attend(task, finite_v=True))[0][wrong]
+            wrong = ~np.isfinite(out).all(axis=1) | (sums.total == 0) | sees_odd_value
+        out[~sees_key] = 0
+        wrong &= sees_key
+        n = task.rows.stop - task.rows.start
+        for head in range(task.n_heads):
+            for start in range(0, n, ODD_ROWS):
+                rows = slice(head * n + start, head * n + min(start + ODD_ROWS, n))
+                if (odd := wrong[rows]).any():
+                    defined = self.defined(task, head, slice(task.rows.start + start, task.rows.start + start + len(odd)))
+                    out[rows][odd], lse[rows][odd] = (x[odd] for x in defined)
+
+    def survey(self, task: Task) -> tuple[Array, Array]:
+        """Which rows may look at a key, and which at one whose value is an infinity or NaN."""
+        finite = np.isfinite(self.rows_of(self.operands.v, task, slice(None))).all(axis=1)
+        sees_key, sees_odd = (np.zeros((task.n_heads, task.rows.stop - task.rows.start), bool) for _ in range(2))
+        for piece in task.pieces:
+            added = None if piece.added is None else of_head(piece.added(), task.at, task.heads)
+            seen = visible(piece, added, task.at, task.heads)
+            odd = ~finite[piece.keys]
+            rows = slice(piece.rows.start - task.rows.start, piece.rows.stop - task.rows.start)
+            sees_key[:, rows] |= True if seen is None else seen.any(axis=-1)
+            sees_odd[:, rows] |= odd.any() if seen is None else (seen & odd).any(axis=-1)
+        return sees_key.reshape(-1), sees_odd.reshape(-1)
+
+    def defined(self, task: Task, head: int, rows: slice) -> tuple[Array, Array]:
+        """Some rows of one head by the definition."""
+        call, at = self.call, task.at
+        one = slice(task.heads.start + head, task.heads.start + head + 1)
+        piece = whole_piece(call, rows, task.keys)
+        bias = None if piece.added is None else of_head(piece.added(), at, one).astype(self.dtype)
+        seen = visible(piece, bias, at, one)
+        sinks = None if call.sinks is None or task.part else call.sinks.reshape(-1, 1)[one]
+        q = self.operands.q[at][one, rows].astype(self.dtype)
+        k, v = (self.rows_of(x, task, task.keys)[None] for x in (self.operands.k, self.operands.v))
+        out, masked, _ = dense(q, k, v, seen, bias, call.scale, call.softcap, sinks, self.dtype)
+        return out[0], row_logsumexp(masked, sinks)[0]

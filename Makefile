@@ -37,7 +37,7 @@ fix: .venv/test
 	$(BIN)/ruff format .
 
 docs: .venv/docs
-	$(BIN)/mkdocs build --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 mutants: .venv/test
 	$(BIN)/python scripts/mutants.py

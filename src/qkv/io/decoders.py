@@ -120,14 +120,14 @@ def llama_sizes(config: Config) -> dict[str, Any]:
 
 def llama_settings(config: Config, **known: Any) -> DecoderSettings:
     """Settings of a model with Llama's names; what is `known` of the family comes first."""
-    sizes = llama_sizes(config)
-    n_positions = config.integer("max_position_embeddings")
-    rotary = read_rotary(config, *rope_values(config), sizes["d_k"], n_positions)
-    return DecoderSettings(**{
-        **sizes, "n_positions": longest(n_positions, rotary), "rotary": (rotary,) * sizes["n_layers"],
-        "activation": config.choice("hidden_act", ACTIVATIONS, default="silu") if "activation" not in known else "",
-        **known,
-    })  # fmt: skip
+    read = llama_sizes(config) | known
+    if "activation" not in known:
+        read["activation"] = config.choice("hidden_act", ACTIVATIONS, default="silu")
+    if "rotary" not in known:
+        n_positions = config.integer("max_position_embeddings")
+        rotary = read_rotary(config, *rope_values(config), read["d_k"], n_positions)
+        read |= {"n_positions": longest(n_positions, rotary), "rotary": (rotary,) * read["n_layers"]}
+    return DecoderSettings(**read)
 
 
 def head_width(config: Config, d_model: int, n_heads: int, name: str = "hidden_size") -> int:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..contract import op
 from ..errors import ArgumentError, ShapeError
-from ..ops import attention, rope
+from ..ops import attention, rope, rope_tables
 from ..ops.precision import Array
-from ..ops.scaling import Scaling
+from ..ops.scaling import DynamicNTK, LongRoPE, Scaling
 from .cache import KVCache
-from .parts import Seed, linear, xavier
+from .parts import Norm, Seed, linear, xavier
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,18 @@ class Rotary:
     rotary_dim: int | None = None
     scaling: Scaling | None = None
 
+    @property
+    def by_length(self) -> bool:
+        """Whether the angles depend on how long the sequence is: then keys that were turned do not fit later ones."""
+        return isinstance(self.scaling, DynamicNTK | LongRoPE)
+
     def __call__(self, x: Array, positions: Array) -> Array:
-        return rope(x, positions, self.base, self.layout, self.rotary_dim, self.scaling)
+        turning: Array | tuple[Array, Array] = positions
+        if self.by_length and positions.ndim > 1:  # the length is that of each sequence, not of the longest
+            width = x.shape[-1] if self.rotary_dim is None else self.rotary_dim
+            cos, sin = zip(*(rope_tables(row, width, self.base, self.scaling) for row in positions))
+            turning = (np.stack(cos), np.stack(sin))
+        return rope(x, turning, self.base, self.layout, self.rotary_dim, self.scaling)
 
 
 @dataclass(eq=False)
@@ -92,6 +102,10 @@ class MultiHeadAttention:
     b_Q, b_K, b_V, b_O : ndarray or None
     rotary : Rotary or None
         Turns queries and keys by their positions.
+    q_norm, k_norm : LayerNorm or RMSNorm, or None
+        Norms of queries and keys before they are turned: of each head, or of all heads at once, as wide as they are.
+    rules : dict
+        What belongs to this layer of the arguments of `attention`: window, scale, softcap, bias, ...
 
     Notes
     -----
@@ -116,6 +130,9 @@ class MultiHeadAttention:
     b_V: Array | None = None
     b_O: Array | None = None
     rotary: Rotary | None = None
+    q_norm: Norm | None = None
+    k_norm: Norm | None = None
+    rules: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def init(
@@ -177,24 +194,28 @@ class MultiHeadAttention:
         positions : (T,) or (*B, T) ndarray, optional
             Where the rows stand, for `rotary`; by default 0, 1, ... or on from the cache.
         **rules
-            mask, bias, causal, window, offset, ...: as in `attention`. With a cache the offset follows from it.
+            mask, bias, causal, window, offset, ...: as in `attention`; they come before the layer's own. With a cache
+            the offset follows from it.
 
         Returns
         -------
         (..., T, d_model) ndarray
         """
         source = x if context is None else context
-        q = split_heads(linear(x, self.W_Q, self.b_Q), self.n_heads)
-        k = split_heads(linear(source, self.W_K, self.b_K), self.n_kv_heads or self.n_heads)
+        q = normed_heads(linear(x, self.W_Q, self.b_Q), self.n_heads, self.q_norm)
+        k = normed_heads(linear(source, self.W_K, self.b_K), self.n_kv_heads or self.n_heads, self.k_norm)
         v = split_heads(linear(source, self.W_V, self.b_V), self.n_kv_heads or self.n_heads)
         if positions is None:
             positions = np.arange(x.shape[-2]) + (cache.n_seen if cache is not None else 0)
         q_rot = q if self.rotary is None else self.rotary(q, positions)
         k_rot = k if self.rotary is None else self.rotary(k, positions)
         keys, values = k_rot, v
-        if cache is not None:
+        if cache is not None and self.rotary is not None and self.rotary.by_length:
+            kept, values, rules["offset"] = cache.append(k, v)
+            keys = self.rotary(kept, positions[..., :1] + np.arange(-rules["offset"], x.shape[-2]))
+        elif cache is not None:
             keys, values, rules["offset"] = cache.append(k_rot, v)
-        heads = attention(q_rot, keys, values, **rules)
+        heads = attention(q_rot, keys, values, **{**self.rules, **rules})
         joined = merge_heads(heads)
         output = linear(joined, self.W_O, self.b_O)
         return output
@@ -212,6 +233,15 @@ def split_heads(x: Array, n_heads: int) -> Array:
     if x.shape[-1] % n_heads:
         raise ShapeError("divides", name="the width", size=x.shape[-1], by="n_heads", by_size=n_heads)
     return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads).swapaxes(-3, -2)
+
+
+def normed_heads(x: Array, n_heads: int, norm: Norm | None) -> Array:
+    """The heads of `x` (..., T, n_heads * d), through a norm of one head's width or of all heads' together."""
+    if norm is None:
+        return split_heads(x, n_heads)
+    if norm.gamma.shape[-1] == x.shape[-1]:
+        return split_heads(norm(x), n_heads)
+    return norm(split_heads(x, n_heads))
 
 
 def merge_heads(x: Array) -> Array:

@@ -12,9 +12,8 @@ from ..errors import ArgumentError
 from ..ops.precision import Array
 from .attention import MultiHeadAttention
 from .latent import LatentAttention
-from .parts import FeedForward, GatedFeedForward, LayerNorm, RMSNorm, Seed
+from .parts import FeedForward, GatedFeedForward, LayerNorm, Norm, Seed
 
-Norm = LayerNorm | RMSNorm
 ORDERS = ("pre", "post")
 
 
@@ -26,14 +25,19 @@ class Block:
     ----------
     attention : MultiHeadAttention or LatentAttention
     feed_forward : FeedForward or GatedFeedForward
-    norm_1, norm_2 : LayerNorm or RMSNorm
+    norm_1, norm_2 : LayerNorm or RMSNorm, or None
     order : {"pre", "post"}
         Normalise what enters each part ("pre", as GPT-2 does), or each sum ("post", as in the first transformer).
+    norm_1_out, norm_2_out : LayerNorm or RMSNorm, or None
+        Of what each part gives, before it is added (Gemma 2 has both kinds, OLMo 2 this one alone).
+    parallel : bool
+        Both parts read what enters the layer, instead of the second what the first has added to.
 
     Notes
     -----
     post: x = norm(x + part(x)) (Vaswani et al., arXiv 1706.03762, section 3.1); pre: x = x + part(norm(x))
     (Xiong et al., "On Layer Normalization in the Transformer Architecture", arXiv 2002.04745, section 3).
+    parallel: x = x + attention(norm_1(x)) + feed_forward(norm_2(x)) (Black et al., arXiv 2204.06745, section 2.1).
 
     Examples
     --------
@@ -43,9 +47,12 @@ class Block:
 
     attention: MultiHeadAttention | LatentAttention
     feed_forward: FeedForward | GatedFeedForward
-    norm_1: Norm
-    norm_2: Norm
+    norm_1: Norm | None
+    norm_2: Norm | None
     order: str = "pre"
+    norm_1_out: Norm | None = None
+    norm_2_out: Norm | None = None
+    parallel: bool = False
 
     def __post_init__(self) -> None:
         _known_order(self.order)
@@ -62,11 +69,13 @@ class Block:
     @op(name="block", x="*B T d_model", resid_mid="*B T d_model", resid_post="*B T d_model")
     def __call__(self, x: Array, **rules: Any) -> Array:
         """`x` (..., T, d_model) after this layer; `rules` go to the attention."""
-        pre = self.order == "pre"
-        attended = self.attention(self.norm_1(x) if pre else x, **rules)
-        resid_mid = x + attended if pre else self.norm_1(x + attended)
-        fed = self.feed_forward(self.norm_2(resid_mid) if pre else resid_mid)
-        resid_post = resid_mid + fed if pre else self.norm_2(resid_mid + fed)
+        before_1, before_2 = (self.norm_1, self.norm_2) if self.order == "pre" else (None, None)
+        after_1, after_2 = (self.norm_1, self.norm_2) if self.order == "post" else (None, None)
+        attended = normed(self.norm_1_out, self.attention(normed(before_1, x), **rules))
+        resid_mid = normed(after_1, x + attended)
+        entering = x if self.parallel else resid_mid
+        fed = normed(self.norm_2_out, self.feed_forward(normed(before_2, entering)))
+        resid_post = normed(after_2, resid_mid + fed)
         return resid_post
 
 
@@ -141,6 +150,11 @@ class DecoderBlock:
         fed = self.feed_forward(self.norm_3(resid_crossed) if pre else resid_crossed)
         resid_post = resid_crossed + fed if pre else self.norm_3(resid_crossed + fed)
         return resid_post
+
+
+def normed(norm: Norm | None, x: Array) -> Array:
+    """`x` through a norm, where there is one."""
+    return x if norm is None else norm(x)
 
 
 def _known_order(order: str) -> None:

@@ -92,6 +92,9 @@ class RMSNorm:
         return rms_norm(x, self.gamma, self.eps)
 
 
+Norm = LayerNorm | RMSNorm
+
+
 @dataclass(eq=False)
 class FeedForward:
     """Two matrices with a bend between them, applied to each token by itself.
@@ -136,12 +139,16 @@ class GatedFeedForward:
     W_gate, W_up : (d_model, d_ff) ndarray
     W_down : (d_ff, d_model) ndarray
     activation : str
+    b_gate, b_up, b_down : ndarray or None
     """
 
     W_gate: Array
     W_up: Array
     W_down: Array
     activation: str = "silu"
+    b_gate: Array | None = None
+    b_up: Array | None = None
+    b_down: Array | None = None
 
     @classmethod
     def init(cls, d_model: int, d_ff: int, seed: Seed = 0, activation: str = "silu") -> GatedFeedForward:
@@ -154,10 +161,10 @@ class GatedFeedForward:
         x="*B T d_model", gate="*B T d_ff", up="*B T d_ff", hidden="*B T d_ff", output="*B T d_model",
     )  # fmt: skip
     def __call__(self, x: Array) -> Array:
-        gate = activation(self.activation)(linear(x, self.W_gate))
-        up = linear(x, self.W_up)
+        gate = activation(self.activation)(linear(x, self.W_gate, self.b_gate))
+        up = linear(x, self.W_up, self.b_up)
         hidden = gate * up
-        output = linear(hidden, self.W_down)
+        output = linear(hidden, self.W_down, self.b_down)
         return output
 
 

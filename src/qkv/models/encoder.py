@@ -109,6 +109,10 @@ class Encoder:
     tokenizer: Tokenizer | None = None
     sentence: SentenceSettings | None = None
 
+    def __repr__(self) -> str:
+        shape = f"{len(self.layers)} layers, {self.settings.n_heads} heads, d_model {self.settings.d_model}"
+        return f"<{type(self).__name__}: {shape}>"
+
     @classmethod
     def from_weights(cls, settings: Settings, weights: dict[str, Any]) -> Encoder:
         """The model of these settings and of weights in nested dicts, by the names of the fields."""

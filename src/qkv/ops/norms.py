@@ -10,7 +10,7 @@ from ..errors import ShapeError
 from .precision import Array, number, widened
 
 
-@op(x="*B d_model", centred="*B d_model", variance="*B 1", normed="*B d_model", out="*B d_model")
+@op(x="*B T d_model", centred="*B T d_model", variance="*B T 1", normed="*B T d_model", out="*B T d_model")
 def layer_norm(
     x: ArrayLike,
     gamma: ArrayLike | None = None,
@@ -22,7 +22,7 @@ def layer_norm(
 
     Parameters
     ----------
-    x : (..., d_model) array_like
+    x : (..., T, d_model) array_like
     gamma, beta : (d_model,) array_like, optional
         The learnt stretch and shift, of the shape of the normalised axes.
     eps : float
@@ -32,7 +32,7 @@ def layer_norm(
 
     Returns
     -------
-    (..., d_model) ndarray
+    (..., T, d_model) ndarray
         Same dtype as `x`.
 
     Notes
@@ -53,7 +53,7 @@ def layer_norm(
     return out.astype(dtype, copy=False)
 
 
-@op(x="*B d_model", mean_square="*B 1", normed="*B d_model", out="*B d_model")
+@op(x="*B T d_model", mean_square="*B T 1", normed="*B T d_model", out="*B T d_model")
 def rms_norm(
     x: ArrayLike, gamma: ArrayLike | None = None, eps: float = 1e-6, axis: int | tuple[int, ...] = -1
 ) -> Array:
@@ -61,7 +61,7 @@ def rms_norm(
 
     Parameters
     ----------
-    x : (..., d_model) array_like
+    x : (..., T, d_model) array_like
     gamma : (d_model,) array_like, optional
     eps : float
         Added to the mean square, inside the root.
@@ -69,7 +69,7 @@ def rms_norm(
 
     Returns
     -------
-    (..., d_model) ndarray
+    (..., T, d_model) ndarray
         Same dtype as `x`.
 
     Notes

@@ -36,12 +36,13 @@ class Difference:
     b: object = None
 
     def __str__(self) -> str:
-        facts = {"path": self.path, "size": f"{self.size:.6g}", "index": self.index, "a": self.a, "b": self.b}
+        a, b = (f"{x:.6g}" if isinstance(x, float) else x for x in (self.a, self.b))
+        facts = {"path": self.path, "size": f"{self.size:.6g}", "index": self.index, "a": a, "b": b}
         return words.say(f"difference.{self.kind}", words.language(), **facts)
 
 
 def first_difference(a: Trace, b: Trace, *, rtol: float = 0.0, atol: float = 0.0) -> Difference | None:
-    """The first step, in the order of run `a`, at which two runs part; None if they never do.
+    """The first step, in the order of computation, at which two runs part; None if they never do.
 
     Parameters
     ----------
@@ -64,9 +65,15 @@ def first_difference(a: Trace, b: Trace, *, rtol: float = 0.0, atol: float = 0.0
     >>> difference.path, difference.size, difference.index
     ('attention.scores', 1.0, (0, 1))
     """
+    rest = iter(b)
     for path in a:
         if path not in b:
             return Difference(path, "missing", a=a[path].shape)
+        for other in rest:  # what `b` computed on its way to this step
+            if other not in a:
+                return Difference(other, "missing", b=b[other].shape)
+            if other == path:
+                break
         found = _parted(path, a[path], b[path], rtol, atol)
         if found is not None:
             return found

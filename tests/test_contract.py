@@ -187,7 +187,6 @@ def test_a_step_belongs_to_its_caller() -> None:
     assert list(trace) == ["caller.x", "caller.y"]
 
 
-@pytest.mark.xfail(strict=True, reason="a step that is also the answer of its caller is edited at both returns")
 def test_an_edit_is_made_once() -> None:
     @op(step="y")
     def line(x: Any) -> Any:

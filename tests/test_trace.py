@@ -387,6 +387,7 @@ DAMAGES: dict[str, dict[str, str] | None] = {
     "another format": {"format": "pt"},
     "no steps": {"format": "qkv trace 1"},
     "no JSON": {"format": "qkv trace 1", "steps": "[{"},
+    "JSON too deep": {"format": "qkv trace 1", "steps": "[" * 100_000},
     "steps are no list": {"format": "qkv trace 1", "steps": "3"},
     "a step is no object": {"format": "qkv trace 1", "steps": "[3]"},
     "steps are an object": {"format": "qkv trace 1", "steps": '{"a": 1}'},

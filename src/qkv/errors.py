@@ -15,6 +15,8 @@ MESSAGES = {
     "groups": "q has {n_heads} heads, which is no multiple of the {n_kv_heads} heads of k and v",
     "batch": "the leading axes of {names} do not broadcast: {shapes}",
     "broadcast": "{name} has shape {shape}, which does not broadcast to the scores {scores}",
+    "width": "{name} is {size} wide, but its weights {weights} take {expected}",
+    "watched": "{name} is for qkv.attention; this returns its output alone, and qkv.record() shows the rest",
     "rows": "{name} has shape {shape}, which does not fit the rows {rows} of x",
     "shape": "{name} must have shape {expected}, but its shape is {shape}",
     "table": "{name} says {expected} {axis}, but {shape} came with {size}",
@@ -67,6 +69,8 @@ MESSAGES = {
     "no_pooling": "{path} has no modules.json to say how the vectors of tokens become one; "
     "say it with pooling=, one of {choices}",
     "too_long": "the text has {size} tokens, but the model takes at most {limit}; nothing is cut silently",
+    "too_long_to_go_on": "the prompt has {size} tokens and {new} more are asked for, but the model takes at most {limit}; "
+    "ask for fewer, or say slide=True to forget the older ones",
     "extra": "this needs the package {package!r}: pip install 'qkv[{extra}]'",
 }
 

@@ -11,6 +11,7 @@ import numpy as np
 from ..contract import op
 from ..errors import ArgumentError, ShapeError
 from ..ops import attention, rope, rope_tables
+from ..ops.arguments import output_alone
 from ..ops.precision import Array
 from ..ops.scaling import DynamicNTK, LongRoPE, Scaling
 from .cache import KVCache
@@ -79,6 +80,7 @@ class SelfAttention:
     )  # fmt: skip
     def __call__(self, x: Array, **rules: Any) -> Array:
         """Attend from each row of `x` (..., T, d_model) to all of them; `rules` as in `attention`."""
+        output_alone(rules)
         Q = linear(x, self.W_Q)
         K = linear(x, self.W_K)
         V = linear(x, self.W_V)
@@ -201,6 +203,7 @@ class MultiHeadAttention:
         -------
         (..., T, d_model) ndarray
         """
+        output_alone(rules)
         source = x if context is None else context
         q = normed_heads(linear(x, self.W_Q, self.b_Q), self.n_heads, self.q_norm)
         k = normed_heads(linear(source, self.W_K, self.b_K), self.n_kv_heads or self.n_heads, self.k_norm)

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from ..contract import op
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShapeError
 from ..ops import gelu, layer_norm, rms_norm, silu
 from ..ops.precision import Array
 
@@ -170,5 +170,7 @@ class GatedFeedForward:
 
 def linear(x: Array, W: Array, b: Array | None = None) -> Array:
     """x W + b for every row of `x` (..., d_in); one product for all rows, where NumPy would do one per batch member."""
+    if x.ndim == 0 or x.shape[-1] != W.shape[0]:
+        raise ShapeError("width", name="x", size=x.shape[-1] if x.ndim else 0, weights=W.shape, expected=W.shape[0])
     product = x @ W if x.ndim <= 2 else (x.reshape(-1, x.shape[-1]) @ W).reshape(*x.shape[:-1], W.shape[-1])
     return product if b is None else product + b

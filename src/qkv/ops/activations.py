@@ -9,7 +9,7 @@ from numpy.polynomial.chebyshev import chebval
 from numpy.typing import ArrayLike
 
 from ..contract import op
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ShapeError
 from .precision import Array, answer_dtype, number, widened, working_dtype
 
 # g in erfc(x) = t exp(-x^2 + g(2t - 1)), t = 2 / (2 + x): printed by scripts/make_erfc_coefficients.py
@@ -199,6 +199,12 @@ def _widened_layer(*arrays: ArrayLike) -> tuple[Array, Array, Array, Array, np.d
     """Input and weights of one layer in their common working dtype, and the dtype of the answer."""
     named = zip(("x", "W_gate", "W_up", "W_down"), arrays)
     x, W_gate, W_up, W_down = (number(name, array) for name, array in named)
+    d_model, d_ff = W_gate.shape if W_gate.ndim == 2 else (-1, -1)
+    if x.ndim == 0 or x.shape[-1] != d_model:
+        raise ShapeError("width", name="x", size=x.shape[-1] if x.ndim else 0, weights=W_gate.shape, expected=d_model)
+    for name, W, expected in (("W_up", W_up, (d_model, d_ff)), ("W_down", W_down, (d_ff, "d_model"))):
+        if W.ndim != 2 or W.shape[0] != expected[0] or (name == "W_up" and W.shape != expected):
+            raise ShapeError("shape", name=name, expected=expected, shape=W.shape)
     dtype = answer_dtype(x, W_gate, W_up, W_down)
     working = working_dtype(dtype)
     return (

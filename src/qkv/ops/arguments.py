@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -84,18 +84,30 @@ class Call:
     @cached_property
     def bias(self) -> Array | None:
         """What is added, for all scores; in the working dtype."""
-        if self.added is None:
+        if self.everything_added is None:
             return None
-        added = self.added(self.i, self.j) if isinstance(self.added, Bias) else self.added
-        return added.astype(self.working, copy=False)
+        with np.errstate(over="ignore"):
+            return self.everything_added.astype(self.working, copy=False)
+
+    @cached_property
+    def everything_added(self) -> Array | None:
+        """The bias for all scores, as it came: what overflows on the way to the working dtype is no mask."""
+        return self.added(self.i, self.j) if isinstance(self.added, Bias) else self.added
 
     @cached_property
     def visible(self) -> Array | None:
         """Which scores count, for all of them; None: every key may be looked at."""
         allowed = None if self.rule is None else self.rule(self.i, self.j)
-        hiding = None if self.bias is None else np.isneginf(self.bias)
+        hiding = None if self.everything_added is None else np.isneginf(self.everything_added)
         parts = [self.mask, allowed, ~hiding if hiding is not None and hiding.any() else None]
         return both(parts)
+
+
+def output_alone(rules: Mapping[str, Any]) -> None:
+    """Refuse what asks for more than the output, where a caller could not hand it on."""
+    for name in ("return_weights", "return_lse"):
+        if rules.get(name):
+            raise ArgumentError("watched", name=name)
 
 
 def both(parts: Iterable[Array | None]) -> Array | None:

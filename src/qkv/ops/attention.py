@@ -1,20 +1,25 @@
-"""Attention, as it is defined: every score, every weight, one line of the formula at a time.
+"""Attention: the face, and the choice between its two paths, the definition (`dense`) and the fast one (`tiled`).
 
 The rules of the edges (masks, empty rows, NaN, precision) are written in the documentation, page "edges".
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..contract import op
-from .arguments import Window, read_call
+from ..contract import watcher
+from .arguments import Call, Window, read_call
 from .biases import Bias
+from .dense import dense, row_logsumexp
 from .masks import Rule
-from .precision import Array
+from .settings import settings
+from .tiled import tiled
+
+TINY = 1 << 15  # scores
 
 
 def attention(
@@ -95,6 +100,9 @@ def attention(
         q, k, v, mask=mask, bias=bias, causal=causal, window=window, offset=offset, scale=scale, softcap=softcap,
         sinks=sinks,
     )  # fmt: skip
+    if not return_weights and takes_tiles(call):
+        out, lse = tiled(call)
+        return (out, lse) if return_lse else out
     with np.errstate(all="ignore"):  # NaN and infinity are answers here, not accidents
         out, masked, weights = dense(
             call.q, call.k, call.v, call.visible, call.bias, call.scale, call.softcap, call.sinks, call.dtype
@@ -107,109 +115,12 @@ def attention(
     return out if len(results) == 1 else tuple(results)
 
 
-@op(
-    name="attention",
-    q="*B H Tq d_k", k="*B Hkv Tk d_k", v="*B Hkv Tk d_v",
-    scores="*B H Tq Tk", capped="*B H Tq Tk", biased="*B H Tq Tk", masked="*B H Tq Tk", weights="*B H Tq Tk",
-    out="*B H Tq d_v",
-)  # fmt: skip
-def dense(
-    q: Array, k: Array, v: Array, visible: Array | None, bias: Array | None,
-    scale: float, softcap: float | None, sinks: Array | None, dtype: np.dtype[Any],
-) -> tuple[Array, Array, Array]:  # fmt: skip
-    """The definition. Arguments as `read_call` leaves them; returns out, masked scores, weights."""
-    scores = scaled_scores(q, k, scale)
-    capped = scores if softcap is None else softcapped(scores, softcap)
-    biased = capped if bias is None else capped + bias
-    masked = hidden(biased, visible)
-    weights = row_softmax(masked, sinks)
-    out = weighted_sum(weights, v, masked, dtype)
-    return out, masked, weights
+def takes_tiles(call: Call) -> bool:
+    """The one choice between the paths, which give the same result beyond rounding.
 
-
-@op(step="scores")
-def scaled_scores(q: Array, k: Array, scale: float) -> Array:
-    """Q K^T * scale: how well each query matches each key."""
-    scores = q @ repeated(k, q).mT * q.dtype.type(scale)
-    return scores
-
-
-@op(step="capped")
-def softcapped(scores: Array, c: float) -> Array:
-    """c tanh(scores / c): no score leaves -c..c."""
-    capped = np.tanh(scores / scores.dtype.type(c)) * scores.dtype.type(c)
-    return capped
-
-
-@op(step="masked")
-def hidden(biased: Array, visible: Array | None) -> Array:
-    """-inf where a key may not be looked at.
-
-    A row whose visible scores all overflowed to -inf is not an empty row: nothing is known of it, so it is NaN.
+    Whoever watches sees every score, so the definition runs. It is also the faster one for few scores, where planning
+    tiles and calling a product for each costs more than the formula. Everything else goes by tiles.
     """
-    masked = biased if visible is None else np.where(visible, biased, biased.dtype.type(-np.inf))
-    lost = np.isneginf(masked).all(axis=-1, keepdims=True)
-    if masked.size and lost.any():
-        unknown = lost if visible is None else lost & visible
-        masked = np.where(unknown, biased.dtype.type(np.nan), masked)
-    return masked
-
-
-@op(step="weights")
-def row_softmax(masked: Array, sinks: Array | None) -> Array:
-    """Each row of scores as weights that sum to 1; a hidden key weighs 0, and so does all of an empty row."""
-    top, total = row_sum(masked, sinks)
-    weights: Array = np.exp(masked - top) / np.where(total == 0, 1, total)
-    return np.where(np.isneginf(masked), masked.dtype.type(0), weights)
-
-
-def row_sum(masked: Array, sinks: Array | None) -> tuple[Array, Array]:
-    """The largest logit of each row (0 if there is none) and the sum of exp(logit - largest), the sink's included."""
-    top = masked.max(axis=-1, keepdims=True, initial=-np.inf)
-    if sinks is not None:
-        top = np.maximum(top, sinks[..., None])
-    top = np.where(np.isneginf(top), masked.dtype.type(0), top)
-    total = np.exp(masked - top).sum(axis=-1, keepdims=True)
-    if sinks is not None:
-        total = total + np.exp(sinks[..., None] - top)
-    return top, total
-
-
-def row_logsumexp(masked: Array, sinks: Array | None) -> Array:
-    """log sum exp of each row of logits, the sink's included; -inf where there is none."""
-    top, total = row_sum(masked, sinks)
-    lse = (top + np.log(total))[..., 0]
-    return lse
-
-
-@op(step="out")
-def weighted_sum(weights: Array, v: Array, masked: Array, dtype: np.dtype[Any]) -> Array:
-    """weights V, rounded once. A value that may not be looked at does not take part, whatever it is."""
-    out = visible_product(weights, repeated(v, weights), masked).astype(dtype, copy=False)
-    return out
-
-
-def visible_product(weights: Array, rows: Array, masked: Array) -> Array:
-    """weights @ rows, in which 0 * NaN counts as 0 where `masked` is -inf.
-
-    The last sum with 0 turns -0 into 0, so that a hidden row leaves no trace in a sign.
-    """
-    finite = np.isfinite(rows)
-    total = weights @ (rows if finite.all() else np.where(finite, rows, 0)) + 0
-    if finite.all():
-        return total
-    # What an infinite or unknown value does to the sum of the queries that see it, counted by products of 0 and 1.
-    seen = ~np.isneginf(masked)
-    lit, unlit = (seen & (weights > 0)).astype(rows.dtype), (seen & (weights == 0)).astype(rows.dtype)
-    is_nan, is_up, is_down = (c.astype(rows.dtype) for c in (np.isnan(rows), rows == np.inf, rows == -np.inf))
-    up, down = lit @ is_up > 0, lit @ is_down > 0
-    unknown = ((lit + unlit) @ is_nan > 0) | (unlit @ (is_up + is_down) > 0) | (up & down) | np.isnan(total)
-    total = np.where(up, np.inf, np.where(down, -np.inf, total))
-    return np.where(unknown, np.nan, total).astype(rows.dtype, copy=False)
-
-
-def repeated(rows: Array, q: Array) -> Array:
-    """Keys or values (..., Hkv, Tk, d) for each query head: every head H / Hkv times in a row."""
-    if rows.ndim < 3 or q.ndim < 3 or rows.shape[-3] in (1, q.shape[-3]):
-        return rows
-    return np.repeat(rows, q.shape[-3] // rows.shape[-3], axis=-3)
+    if (forced := settings().force) is not None:
+        return forced == "tiled"
+    return watcher.get() is None and math.prod(call.scores) > TINY

@@ -49,15 +49,16 @@ def softcapped(scores: Array, c: float) -> Array:
 
 @op(step="masked")
 def hidden(biased: Array, visible: Array | None) -> Array:
-    """-inf where a key may not be looked at.
+    """-inf where a key may not be looked at, and there alone.
 
-    A row whose visible scores all overflowed to -inf is not an empty row: nothing is known of it, so it is NaN.
+    A visible score that overflowed to -inf becomes the lowest finite number: no weight, but still visible. A row that
+    has nothing else is not an empty row: nothing is known of it, so it is NaN.
     """
     masked = biased if visible is None else np.where(visible, biased, biased.dtype.type(-np.inf))
-    lost = np.isneginf(masked).all(axis=-1, keepdims=True)
-    if masked.size and lost.any():
-        unknown = lost if visible is None else lost & visible
-        masked = np.where(unknown, biased.dtype.type(np.nan), masked)
+    overflowed = np.isneginf(biased) if visible is None else np.isneginf(biased) & visible
+    if overflowed.any():
+        lost = np.isneginf(masked).all(axis=-1, keepdims=True)
+        masked = np.where(overflowed, np.where(lost, np.nan, np.finfo(biased.dtype).min), masked)
     return masked
 
 

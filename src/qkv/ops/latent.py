@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from ..contract import op
 from ..errors import ShapeError
+from .arguments import output_alone
 from .attention import attention
 from .precision import Array, answer_dtype, number, working_dtype
 
@@ -74,6 +75,7 @@ def latent_attention(
     q, latent, W_UK, W_UV = number("q", q), number("latent", latent), number("W_UK", W_UK), number("W_UV", W_UV)
     dtype = answer_dtype(q, latent, W_UK, W_UV)
     working = working_dtype(dtype)
+    output_alone(rules)
     _fits(q, latent, W_UK, W_UV)
     q_latent = q.astype(working) @ W_UK.astype(working).mT
     values = latent.astype(working)[..., None, :, :]
@@ -82,15 +84,18 @@ def latent_attention(
     else:
         q_turned, k_turned = number("q_rope", q_rope), number("k_rope", k_rope)  # type: ignore[arg-type]
         d_rope = q_turned.shape[-1]
-        q_joined = _joined(q_latent, q_turned)
-        k_joined = _joined(values, k_turned[..., None, :, :])
+        q_joined = _joined("q_rope", q_latent, q_turned)
+        k_joined = _joined("k_rope", values, k_turned[..., None, :, :])
     chosen = 1 / math.sqrt(q.shape[-1] + d_rope) if scale is None else scale
     mixed = attention(q_joined, k_joined, values, scale=chosen, **rules)
     out = mixed @ W_UV.astype(working)
     return out.astype(dtype, copy=False)
 
 
-def _joined(still: Array, turned: Array) -> Array:
+def _joined(name: str, still: Array, turned: Array) -> Array:
+    if turned.ndim < 2 or turned.shape[-2] != still.shape[-2]:
+        size = turned.shape[-2] if turned.ndim > 1 else 0
+        raise ShapeError("same_size", name=name, axis="T", size=size, other=name[0], other_size=still.shape[-2])
     lead = np.broadcast_shapes(still.shape[:-1], turned.shape[:-1])
     parts = [np.broadcast_to(part, (*lead, part.shape[-1])) for part in (still, turned)]
     return np.concatenate(parts, axis=-1).astype(still.dtype, copy=False)

@@ -58,6 +58,11 @@ def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool =
     _same("v", v.shape[-2], "k", k.shape[-2], "Tk")
     if causal:
         _same("k", k.shape[-2], "q", q.shape[-2], "T (causal)")
+    try:
+        np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    except ValueError:
+        shapes = ", ".join(str(x.shape) for x in (q, k, v))
+        raise ShapeError("batch", names="q, k, v", shapes=shapes) from None
     dtype = answer_dtype(q, k, v)
     working = working_dtype(dtype)
     q_features, k_features = elu_plus_one(q.astype(working)), elu_plus_one(k.astype(working))

@@ -17,6 +17,7 @@ import numpy as np
 from .arguments import Call
 from .dense import dense, row_logsumexp
 from .precision import Array
+from .threads import scratch
 from .tiles import FEW_ROWS, Piece, Sizes, of_head, visible, whole_piece
 
 ODD_ROWS = 16  # rows with an infinity or NaN are computed by the definition, so many at a time
@@ -107,8 +108,8 @@ class Online:
         self.call, self.operands, self.dtype = call, operands, call.working
         self.result, self.lse = out, lse
         n_rows, d_v = sizes.rows * sizes.stacked, call.given[2].shape[-1]
-        self.scores = np.empty(n_rows * sizes.keys, self.dtype)
-        self.product = np.empty(n_rows * d_v, self.dtype)
+        self.scores = scratch("scores", n_rows * sizes.keys, self.dtype)
+        self.product = scratch("product", n_rows * d_v, self.dtype)
         self.ones = np.ones(sizes.keys, self.dtype)
         exponent = np.finfo(self.dtype).maxexp * 5 // 16
         self.low, self.high = self.dtype.type(2.0**-exponent), self.dtype.type(2.0**exponent)
@@ -132,22 +133,39 @@ class Online:
 
     def add(self, sums: Sums, rows: slice, block: Block) -> None:
         """One block more."""
-        logits, ones = self.logits(block), self.ones[: len(block.k)]
-        if sums.shifted:
-            logits -= sums.shift[rows, None]
-        weights = POWER(logits, out=logits)
-        block.hide(weights, 0)
-        total = weights @ ones
-        so_far = sums.total[rows] + total
-        if not (so_far.max() <= self.high and so_far.min() >= self.low):
-            weights = self.shifted(sums, rows, so_far, block)
-            total = weights @ ones
+        weights, total = self.weigh(sums, rows, block)
+        if not self.in_range(sums.total[rows] + total):
+            weights, total = self.weigh(sums, rows, block, select=True)
+            so_far = sums.total[rows] + total
+            if not self.in_range(so_far):
+                self.shift(sums, rows, so_far, block)
+                weights, total = self.weigh(sums, rows, block, select=True)
         sums.total[rows] += total
         product = self.product[: sums.out[rows].size].reshape(len(weights), -1)
         sums.out[rows] += np.matmul(weights, block.v, out=product)
 
-    def shifted(self, sums: Sums, rows: slice, so_far: Array, block: Block) -> Array:
-        """The weights of a block again, rows whose sum left the range shifted by their largest logit in it."""
+    def weigh(self, sums: Sums, rows: slice, block: Block, select: bool = False) -> tuple[Array, Array]:
+        """exp(logit - shift), 0 where a key may not be looked at, and the sum of each row.
+
+        Hidden weights are multiplied by 0, which is fast. Where one of them was infinite or NaN that shows in the sum,
+        and they must be selected instead.
+        """
+        logits = self.logits(block)
+        if sums.shifted:
+            logits -= sums.shift[rows, None]
+        weights = POWER(logits, out=logits)
+        if select:
+            block.hide(weights, 0)
+        elif block.seen is not None:
+            by_head = block.by_head(weights)
+            by_head *= block.seen
+        return weights, weights @ self.ones[: len(block.k)]
+
+    def in_range(self, total: Array) -> bool:
+        return bool(total.max() <= self.high and total.min() >= self.low)
+
+    def shift(self, sums: Sums, rows: slice, so_far: Array, block: Block) -> None:
+        """Rows whose sum left the range are shifted by their largest logit here."""
         logits = self.logits(block)
         block.hide(logits, -np.inf)
         top, old, total = logits.max(axis=1), sums.shift[rows], sums.total[rows]
@@ -158,8 +176,6 @@ class Online:
         sums.total[rows] *= kept
         sums.shift[rows] = shift
         sums.shifted = True
-        logits -= shift[:, None]
-        return POWER(logits, out=logits)
 
     # --- operands ---------------------------------------------------------------------------------------------------
 
@@ -259,8 +275,9 @@ class Online:
         call, at = self.call, task.at
         one = slice(task.heads.start + head, task.heads.start + head + 1)
         piece = whole_piece(call, rows, task.keys)
-        bias = None if piece.added is None else of_head(piece.added(), at, one).astype(self.dtype)
-        seen = visible(piece, bias, at, one)
+        added = None if piece.added is None else of_head(piece.added(), at, one)
+        seen = visible(piece, added, at, one)
+        bias = None if added is None else added.astype(self.dtype)
         sinks = None if call.sinks is None or task.part else call.sinks.reshape(-1, 1)[one]
         q = self.operands.q[at][one, rows].astype(self.dtype)
         k, v = (self.rows_of(x, task, task.keys)[None] for x in (self.operands.k, self.operands.v))

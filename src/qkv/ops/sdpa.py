@@ -7,7 +7,8 @@ from numpy.typing import ArrayLike
 
 from ..errors import ArgumentError, ShapeError
 from .arguments import read_call
-from .attention import attention, dense, repeated, visible_product
+from .attention import attention
+from .dense import dense, repeated, visible_product
 from .precision import Array, number
 
 

@@ -16,8 +16,10 @@ from contextvars import copy_context
 from itertools import islice
 from typing import Any, TypeVar
 
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
+from .precision import Array
 from .settings import allowed_cores, asked_threads
 
 Task = TypeVar("Task")
@@ -157,3 +159,19 @@ def _submit(work: Callable[[], None]) -> Future[None] | None:
             return _pool.submit(copy_context().run, work)
         except RuntimeError:
             return None
+
+
+class _Scratch(threading.local):
+    def __init__(self) -> None:
+        self.arrays: dict[str, Array] = {}
+
+
+_scratch = _Scratch()
+
+
+def scratch(name: str, size: int, dtype: np.dtype[Any]) -> Array:
+    """An array that this thread keeps from call to call, with anything in it: fresh memory costs more than its use."""
+    held = _scratch.arrays.get(name)
+    if held is None or held.nbytes < size * dtype.itemsize:
+        held = _scratch.arrays[name] = np.empty(size * dtype.itemsize, np.uint8)
+    return held[: size * dtype.itemsize].view(dtype)

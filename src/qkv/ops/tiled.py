@@ -18,7 +18,7 @@ from .precision import Array
 from .threads import run, thread_count
 from .tiles import Sizes, pieces, tile_rows
 
-SMALL_WORK = 1 << 21  # multiply-adds that are done before another thread has woken up
+SMALL_WORK = 1 << 24  # multiply-adds that are done before another thread has woken up
 
 
 def tiled(call: Call) -> tuple[Array, Array]:
@@ -38,8 +38,8 @@ def tiled(call: Call) -> tuple[Array, Array]:
     sizes = Sizes.of(call, operands.group, n_members * n_heads, n_threads)
     n_tasks = n_members * n_heads // sizes.stacked * -(-Tq // sizes.rows)
     n_parts = 1 if n_tasks >= n_threads else min(-(-n_threads // max(1, n_tasks)), -(-Tk // sizes.keys)) or 1
-    out = np.zeros((n_parts, *operands.lead, n_heads, Tq, d_v), call.dtype if n_parts == 1 else call.working)
-    lse = np.full((n_parts, *operands.lead, n_heads, Tq), -np.inf, call.working)
+    out = np.empty((n_parts, *operands.lead, n_heads, Tq, d_v), call.dtype if n_parts == 1 else call.working)
+    lse = np.empty((n_parts, *operands.lead, n_heads, Tq), call.working)
     with np.errstate(all="ignore"):
         run(
             _tasks(call, operands, sizes, n_parts),

@@ -20,9 +20,10 @@ from .precision import Array
 from .settings import settings
 
 SCORES_BYTES = 1 << 20  # of a tile: what a core's own cache holds
-QUERY_TILE = 512
+QUERY_TILE = 1024
 KEY_TILES = 64, 4096
-STRIP = 64  # the fewest rows that a tile is cut into where a rule runs through it
+ROUND = 64
+STRIP = 256
 FEW_ROWS = 32
 SMALL_PRODUCT = 1_000_000  # multiply-adds up to which a BLAS may skip packing its operands
 
@@ -62,8 +63,8 @@ class Sizes:
         """
         Tq, Tk = call.scores[-2:]
         stacked = group if Tq * group <= FEW_ROWS else 1
-        wanted = -(-Tq * n_heads // (2 * n_threads))
-        rows = settings().query_tile or min(QUERY_TILE, max(STRIP, -(-wanted // STRIP) * STRIP), -(-Tq // STRIP) * STRIP)
+        wanted = -(-Tq * n_heads // (4 * n_threads))
+        rows = settings().query_tile or min(QUERY_TILE, max(ROUND, _up(wanted)), _up(Tq))
         rows = max(1, min(rows, Tq))
         width = call.given[0].shape[-1] + 1
         if rows * stacked <= FEW_ROWS:
@@ -133,11 +134,11 @@ def _ranges(call: Call, rows: slice, keys: slice) -> tuple[tuple[int, int], tupl
 
 
 def _up(n: int) -> int:
-    return -(-n // STRIP) * STRIP
+    return -(-n // ROUND) * ROUND
 
 
 def _down(n: int) -> int:
-    return n // STRIP * STRIP
+    return n // ROUND * ROUND
 
 
 def _gains(call: Call, rows: slice, halves: tuple[slice, slice], section: slice) -> bool:

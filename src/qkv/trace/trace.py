@@ -134,7 +134,7 @@ class Trace(Mapping[str, Array]):
                     value = np.asarray(file.get_tensor(step["path"]))
                     entry = Entry(step["path"], step["op"], step["name"], tuple(step["axes"]), value)
                     trace.entries[entry.path] = entry
-        except (SafetensorError, KeyError, TypeError, ValueError) as error:
+        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
             if isinstance(error, FileError):
                 raise
             raise FileError("damaged", path=path, reason=str(error)) from None

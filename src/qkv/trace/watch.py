@@ -46,10 +46,16 @@ class Place:
     counts: dict[str, int] = field(default_factory=dict)
     seen: dict[str, Array] = field(default_factory=dict)
     sizes: dict[str, tuple[int, str]] = field(default_factory=dict)
+    steps: set[str] = field(default_factory=set)
 
     @property
     def is_outermost(self) -> bool:
         return self.parent is None or self.parent.op is None
+
+    @property
+    def last(self) -> str | None:
+        """The variable that the op returns: the last one it declares."""
+        return next(reversed(list(self.op.axes)), None) if self.op is not None else None
 
     def under(self, name: str) -> str:
         return f"{self.path}.{name}" if self.path else name
@@ -98,6 +104,7 @@ class Watch:
         """Run an op: keep what it computes, and let the editors change what it returns."""
         self._keep_so_far(self.place)
         if op.step is not None:
+            self.place.steps.add(op.step)
             return self._edited(self.place, op.step, function(*args, **kwargs))
         part = args[0] if op.code.co_varnames[:1] == ("self",) else None
         place = Place(self.place.inner_path(op, part), op, part, self.place)
@@ -107,9 +114,8 @@ class Watch:
         finally:
             watcher.reset(token)
             place.frame = None
-        last = next(reversed(list(op.axes)), None)
-        if last is not None and isinstance(result, np.ndarray):
-            return self._edited(place, last, result)
+        if place.last is not None and place.last not in place.steps and isinstance(result, np.ndarray):
+            return self._edited(place, place.last, result)
         return result
 
     def _run(self, place: Place, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
@@ -143,7 +149,7 @@ class Watch:
             if name in names:
                 if place.is_outermost:  # an inner call's arguments are values that its caller already holds
                     self._keep(place, name, np.array(value))
-            elif not any(value is other for other in place.seen.values()):
+            elif name == place.last or not any(value is other for other in place.seen.values()):
                 self._keep(place, name, np.array(value), value)  # a copy: the caller may write to what it gets
 
     def _keep(self, place: Place, name: str, value: Array, identity: object = None) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from . import layers
     from .models import load
     from .trace import Trace, edit, edits, first_difference, record
-    from .views import compare, explain, see
+    from .views import check, compare, explain, see
 
 __version__ = "0.1.0"
 
@@ -48,6 +48,7 @@ _LATER = {
     "edits": ".trace",
     "first_difference": ".trace",
     "record": ".trace",
+    "check": ".views",
     "compare": ".views",
     "explain": ".views",
     "see": ".views",
@@ -58,6 +59,7 @@ __all__ = [
     "Trace",
     "attention",
     "biases",
+    "check",
     "compare",
     "cross_entropy",
     "edit",

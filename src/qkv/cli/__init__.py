@@ -13,6 +13,7 @@ from ..errors import QkvError
 from ..views.screen import Screen, printable, write
 
 WRONG_CALL = 2
+WRONG_CALL_OF = {"check": 64}  # there 2 means an error in the learner's code
 INTERRUPTED = 130
 
 
@@ -39,7 +40,7 @@ def _run(args: list[str]) -> int:
         _complain(error.format_message(), lang)
     except click.exceptions.Abort:
         return INTERRUPTED
-    return WRONG_CALL
+    return WRONG_CALL_OF.get(args[0], WRONG_CALL) if args else WRONG_CALL
 
 
 def _asked_language(args: list[str]) -> str | None:

@@ -9,10 +9,10 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .check import check
+    from .checking import check
     from .verdict import VIEWS, Verdict
 
-_LATER = {"check": ".check", "VIEWS": ".verdict", "Verdict": ".verdict"}
+_LATER = {"check": ".checking", "VIEWS": ".verdict", "Verdict": ".verdict"}
 
 __all__ = ["VIEWS", "Verdict", "check"]
 

@@ -81,8 +81,8 @@ class Bank:
                 return Match("right", notes=notes, function=way)
         wrong = [probe for probe in probes if not self.is_right(got[probe.name], probe)]
         singles = [(m.id, v) for m in self.task.mistakes for v in m.variations] + self._fitted(got, probes)
-        found = self._exact(singles, got, probes, wrong)
-        return found or self._pair(singles, got, probes, wrong) or Match("none", nearest=self._nearest(singles, got, wrong))
+        found = self._exact(singles, got, probes, wrong) or self._pair(singles, got, probes, wrong)
+        return found or Match("none", nearest=self._nearest(singles, got, wrong))
 
     def is_right(self, got: Outcome, probe: Probe) -> bool:
         """Whether an outcome is right under some convention."""
@@ -104,7 +104,9 @@ class Bank:
         first: tuple[Function, tuple[str, ...]] | None = None
         for name, variation in singles:
             for function, notes in self._under_conventions(variation):
-                if self.agrees(function, got, probes) and self._shows(function, wrong):
+                if self.agrees(function, got, probes) and (
+                    self._shows(function, wrong) or self._only_fails(function, wrong, probes)
+                ):
                     ids += [name] if name not in ids else []
                     first = first or (function, notes)
                     break
@@ -143,9 +145,14 @@ class Bank:
         return self.joins[key]
 
     def _shows(self, function: Function, wrong: list[Probe]) -> bool:
-        """Whether the agreement rests on numbers somewhere: that both only fail, or give nothing but NaN, is little."""
+        """Whether the agreement rests on numbers somewhere: that both give nothing but NaN, or only fail, is little."""
         values = [value for probe in wrong for value in arrays(self.outcome(function, probe).value)]
-        return any(np.isfinite(value).any() for value in values) or len(wrong) == 1
+        return any(np.isfinite(value).any() for value in values)
+
+    def _only_fails(self, function: Function, wrong: list[Probe], probes: list[Probe]) -> bool:
+        """Whether the mistake is to fail on some inputs, and to be right on most."""
+        failures = [self.outcome(function, probe).failure for probe in wrong]
+        return all(failures) and 2 * len(wrong) <= len(probes)
 
 
 def known_outcome(task: Task, function: Function, probe: Probe) -> Outcome:

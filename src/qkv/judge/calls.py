@@ -86,8 +86,8 @@ def described(error: BaseException) -> dict[str, Any]:
     kinds = [kind.__name__ for kind in type(error).__mro__ if kind.__module__ == "builtins"]
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not f.filename.startswith(("<frozen", JUDGE))]
     own = [f for f in frames if not _is_library(f.filename)]
-    frame = (own or frames or [None])[-1]
-    file, line = (frame.filename, frame.lineno) if frame else (None, None)
+    where = own or frames
+    file, line = (where[-1].filename, where[-1].lineno) if where else (None, None)
     if isinstance(error, SyntaxError) and error.filename:
         file, line = error.filename, error.lineno
     try:

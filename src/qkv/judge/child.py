@@ -1,8 +1,8 @@
 """The learner's process: warm up, read one request, run one file on all probes, end.
 
-`python -m qkv.judge.child`. The request comes on standard input, outcomes go to what was standard output, one JSON
-object a line. Where there is fork, this process stays as the keeper: it runs the learner's code in a process of its
-own, ends that after its time, and then everything that it left behind.
+The request comes on standard input, outcomes go to what was standard output, one JSON object a line. Where there is
+fork, this process stays as the keeper: it runs the learner's code in a process of its own, ends that after its time,
+and then everything that it left behind.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any
@@ -81,10 +82,8 @@ def keep(request: dict[str, Any], answers: int) -> None:
             last = {"ended": os.waitstatus_to_exitcode(status)}
             break
         time.sleep(TICK)
-    try:
+    with suppress(OSError):  # its group may be empty
         os.killpg(pid, signal.SIGKILL)
-    except OSError:  # its group is empty
-        pass
     limits.end_descendants()
     leave(answers, last)
 
@@ -92,7 +91,7 @@ def keep(request: dict[str, Any], answers: int) -> None:
 def run(request: dict[str, Any], answers: int) -> None:
     """Load the file and run the probes, telling of each when it begins and how it ended."""
     path = request["file"]
-    library = request["library"] = library_of(path)
+    library = request["library"]
     if library:
         importlib.import_module(library)
     limits.limit(request["timeout"], library)
@@ -151,7 +150,3 @@ def find(module: ModuleType, names: list[str]) -> Any:
             return found
     own = [n for n, v in vars(module).items() if callable(v) and getattr(v, "__module__", None) == module.__name__]
     return sorted(own)
-
-
-if __name__ == "__main__":
-    main()

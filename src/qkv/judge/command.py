@@ -21,7 +21,7 @@ NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float(
 
 def run_command(command: str, task: Task, probes: list[Probe], timeout: float) -> Report:
     """Run a command once for each probe, all within `timeout` seconds."""
-    report = Report(busy=False)
+    report = Report(busy=False, typed=False)
     deadline = time.monotonic() + timeout
     for number, probe in enumerate(probes):
         report.at = number

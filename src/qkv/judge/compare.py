@@ -37,7 +37,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one probe gave: a value (arrays, tuples of arrays) or a failure; the arguments that were changed; what was seen."""
+    """What one probe gave: a value (arrays, tuples of arrays) or a failure; what it changed; what was seen of it."""
 
     value: Any = None
     failure: Failure | None = None
@@ -75,8 +75,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, bool | int | float):
         array = np.asarray(value)
         return array if array.dtype.kind in "biuf" else Unreadable("int")
-    if isinstance(value, list) and (array := _as_array(value)) is not None:
-        return array
+    if isinstance(value, list) and (numbers := _as_array(value)) is not None:
+        return numbers
     if isinstance(value, list | tuple):
         return tuple(plain(item) for item in value)
     return Unreadable("iterator" if isinstance(value, Stream) else type(value).__name__)
@@ -84,7 +84,7 @@ def plain(value: Any) -> Any:
 
 def _as_array(value: list[Any]) -> Array | None:
     def numbers(item: Any) -> bool:
-        return type(item) in (bool, int, float) or isinstance(item, list) and all(map(numbers, item))
+        return type(item) in (bool, int, float) or (isinstance(item, list) and all(map(numbers, item)))
 
     try:
         array = np.asarray(value) if value and numbers(value) else None

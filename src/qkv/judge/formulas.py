@@ -219,6 +219,16 @@ def as_square(mask: Mask) -> Mask:
     return None if mask is None else mask.reshape(mask.shape[-2], mask.shape[-2])
 
 
+def square_by_default(scaled: Array, mask: Mask) -> Array:
+    n = scaled.shape[-2]
+    return minus_infinity(scaled, np.ones((n, n), bool) if mask is None else mask)
+
+
+def shifted_in_the_branch(scaled: Array, mask: Mask) -> Array:
+    masked = minus_infinity(scaled, mask)
+    return masked if mask is None else masked - masked.max(axis=-1, keepdims=True)
+
+
 def times_mask(scaled: Array, mask: Mask) -> Array:
     return scaled if mask is None else np.where(mask, scaled, 0)
 
@@ -243,26 +253,34 @@ def all_axes_turned(Q: Array, K: Array) -> Array:
     return Q @ K.T
 
 
+def keys_as_they_are(Q: Array, K: Array) -> Array:
+    return Q @ K
+
+
+def columns_by_columns(Q: Array, K: Array) -> Array:
+    return Q.mT @ K
+
+
 def mixed_transposed(weights: Array, V: Array) -> Array:
     return weights.mT @ V
 
 
 def swapped_values(Q: Array, K: Array, V: Array, mask: Mask = None, **steps: Any) -> tuple[Array, Array]:
-    return attention(Q, V, K, mask, **steps)  # type: ignore[no-any-return]
+    return attention(Q, V, K, mask, **steps)
 
 
 def values_only(weights: Array, V: Array) -> Array:
     return V
 
 
-def scaled_in_place(Q: Array, K: Array, V: Array, mask: Mask = None) -> tuple[Array, Array]:
+def queries_scaled_in_place(Q: Array, K: Array) -> Array:
     Q /= np.sqrt(Q.shape[-1])
-    return attention(Q, K, V, mask, scale=unscaled)  # type: ignore[no-any-return]
+    return Q @ K.mT
 
 
-def multiplied_in_place(Q: Array, K: Array, V: Array, mask: Mask = None) -> tuple[Array, Array]:
-    K *= 1 / np.sqrt(K.shape[-1])
-    return attention(Q, K, V, mask, scale=unscaled)  # type: ignore[no-any-return]
+def keys_scaled_in_place(Q: Array, K: Array) -> Array:
+    K /= np.sqrt(K.shape[-1])
+    return Q @ K.mT
 
 
 def changed(**steps: Function) -> partial[tuple[Array, Array]]:
@@ -273,18 +291,22 @@ ATTENTION: dict[str, tuple[Function, ...]] = {
     "no_scale": (changed(scale=unscaled),),
     "scale_by_d": (changed(scale=by_d),),
     "scale_multiplied": (changed(scale=times_root),),
-    "scale_wrong_size": tuple(changed(scale=s) for s in (by_root_of_length, by_root_of_queries, by_root_of_value_width)),
+    "scale_wrong_size": tuple(
+        changed(scale=s) for s in (by_root_of_length, by_root_of_queries, by_root_of_value_width)
+    ),
     "scale_hard_coded": tuple(changed(scale=partial(by_constant, constant=c)) for c in (8.0, 512**0.5)),
     "scale_after_softmax": (changed(scale=unscaled, after=weights_by_root), changed(after=weights_by_root)),
     "softmax_wrong_axis": (
-        *(changed(softmax=partial(down_an_axis, axis=axis)) for axis in (-2, 0, 1)), changed(softmax=all_at_once),
+        *(changed(softmax=partial(down_an_axis, axis=axis)) for axis in (-2, 0)), changed(softmax=all_at_once),
     ),
     "softmax_no_max": (changed(softmax=without_maximum),),
     "softmax_wrong_shift": (changed(softmax=minus_mean),),
     "softmax_global_max": (changed(softmax=minus_global_maximum),),
     "softmax_no_keepdims": tuple(changed(softmax=s) for s in (flat_maximum, flat_sum, flat_both)),
     "integer_result": (changed(after=in_dtype_of_queries), changed(mix=output_in_dtype_of_values)),
-    "mutates_input": (scaled_in_place, multiplied_in_place),
+    "mutates_input": tuple(
+        changed(product=p, scale=unscaled) for p in (queries_scaled_in_place, keys_scaled_in_place)
+    ),
     "mask_inverted": (changed(look=inverted),),
     "mask_after_softmax": (changed(hide=no_hiding, after=masked_weights),),
     "mask_fill_zero": (changed(hide=times_mask),),
@@ -293,11 +315,13 @@ ATTENTION: dict[str, tuple[Function, ...]] = {
         *(changed(hide=partial(shifted, by=by)) for by in (-1e4, -100.0, -10.0)),
     ),
     "mask_transposed": (changed(look=transposed),),
-    "mask_assumes_square": (changed(look=as_square),),
+    "mask_assumes_square": (changed(look=as_square), changed(hide=square_by_default)),
     "mask_ignored": (changed(look=ignored),),
     "qk_swapped": (changed(product=queries_for_keys),),
     "kv_swapped": (swapped_values,),
     "batch_axes_turned": (changed(product=all_axes_turned),),
+    "keys_not_transposed": (changed(product=keys_as_they_are),),
+    "queries_transposed": (changed(product=columns_by_columns),),
     "weights_transposed": (changed(mix=mixed_transposed),),
     "returns_values_only": (changed(mix=values_only),),
 }  # fmt: skip
@@ -316,7 +340,8 @@ def fitted_constant(weights_of: Callable[[Any], Any]) -> Callable[[Probe, Any], 
         flat = (scores - scores.mean(axis=-1, keepdims=True)).ravel()
         logs = np.log(weights)
         slope = float(flat @ (logs - logs.mean(axis=-1, keepdims=True)).ravel() / (flat @ flat))
-        return changed(scale=partial(by_constant, constant=1 / slope)) if slope else None
+        divided = slope and abs(slope - 1) > 1e-6  # 1: not divided at all, which has a name of its own
+        return changed(scale=partial(by_constant, constant=1 / slope)) if divided else None
 
     return fit
 

@@ -95,14 +95,15 @@ def keep_inside(folder: str) -> None:
     root = os.path.realpath(folder) + os.sep
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
+        paths: list[Any]
         if event == "open":
             path, _, flags = arguments
             writing = isinstance(flags, int) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC)
             if not writing or isinstance(path, int) or path in ("/dev/null", os.devnull):
                 return
-            paths = (path,)
+            paths = [path]
         elif event in WRITES:
-            paths = tuple(a for a in arguments if isinstance(a, str | bytes))
+            paths = [a for a in arguments if isinstance(a, str | bytes)]
         else:
             return
         for path in paths:

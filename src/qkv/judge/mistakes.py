@@ -122,6 +122,20 @@ SHARED: dict[str, Explained] = {
         ("Look for -=, /=, *= and assignments to slices of an argument.", "找对参数使用的 -=、/=、*= 和切片赋值。"),
         ("Make a new array: x = x - m instead of x -= m.", "生成新数组：写 x = x - m，而不是 x -= m。"),
     ),
+    "wrong_dtype": say(
+        ("The result holds another kind of number than asked for.", "结果中数的种类与要求不同。"),
+        ("the right result as another kind of number", "正确的结果，但数的种类不同"),
+        ("What is the dtype of your result, and which one is asked for?", "你的结果是什么 dtype？要求的是哪种？"),
+        ("Look at astype, ones, zeros and where.", "看 astype、ones、zeros 与 where。"),
+        ("Make the array of the kind asked for, such as dtype=bool.", "按要求的种类创建数组，例如 dtype=bool。"),
+    ),
+    "wrong_shape": say(
+        ("The result has another shape than asked for.", "结果的形状与要求不同。"),
+        ("a result of another shape", "形状不同的结果"),
+        ("What shape does the task ask for, and what is yours?", "题目要求什么形状？你的是什么形状？"),
+        ("Print the shape after each line.", "在每一行之后打印形状。"),
+        ("Compare with the shapes in the statement, the number of results included.", "与题目给出的形状逐一对照，包括返回几个结果。"),
+    ),
     # masks
     "mask_inverted": say(
         ("The mask is read the wrong way round: True hides.", "掩码读反了：True 被当成遮住。"),
@@ -218,6 +232,22 @@ SHARED: dict[str, Explained] = {
         ("Look at K.T.", "看 K.T。"),
         ("Swap the last two axes only: K.swapaxes(-1, -2), or K.mT.", "只交换最后两维：K.swapaxes(-1, -2) 或 K.mT。"),
     ),
+    "keys_not_transposed": say(
+        ("The keys are not transposed: Q @ K fits only when there are as many keys as columns.",
+         "键没有转置：只有键数等于宽度时，Q @ K 才不报错。"),
+        ("attention with Q @ K in place of Q Kᵀ", "用 Q @ K 代替 Q Kᵀ 的注意力"),
+        ("Which axis of Q and which of K must be summed over?", "应该沿 Q 的哪一维、K 的哪一维求和？"),
+        ("Look at the first product.", "看第一个矩阵乘法。"),
+        ("Q @ K.swapaxes(-1, -2).", "Q @ K.swapaxes(-1, -2)。"),
+    ),
+    "queries_transposed": say(
+        ("The queries are transposed instead of the keys: columns are compared, not tokens.",
+         "转置了查询而不是键：比较的是列，而不是词元。"),
+        ("attention with Qᵀ K in place of Q Kᵀ", "用 Qᵀ K 代替 Q Kᵀ 的注意力"),
+        ("What is the shape of your scores: tokens by tokens?", "你的分数是什么形状：词元数乘词元数吗？"),
+        ("Look at which of the two is transposed.", "看转置的是哪一个。"),
+        ("Q @ K.swapaxes(-1, -2).", "Q @ K.swapaxes(-1, -2)。"),
+    ),
     "weights_transposed": say(
         ("The weights are transposed.", "权重被转置了。"),
         ("attention with its weights transposed", "权重转置后的注意力"),
@@ -260,5 +290,44 @@ SHARED: dict[str, Explained] = {
         ("How wide are all heads beside each other?", "所有头并排起来有多宽？"),
         ("Look at how the heads become one.", "看各个头怎样合成一个。"),
         ("Concatenate them along the last axis.", "沿最后一维拼接。"),
+    ),
+    # gradients
+    "backward_missing_row_sum": say(
+        ("The gradient through the softmax lacks the row sum: it is p · dp alone.", "softmax 的梯度缺了整行之和，只有 p · dp。"),
+        ("a softmax gradient without the row sum", "缺少整行之和的 softmax 梯度"),
+        ("If one weight of a row grows, what must happen to the others?", "一行中某个权重变大时，其他权重会怎样？"),
+        ("Look at what is subtracted from dp before it is multiplied by p.", "看 dp 乘 p 之前减去了什么。"),
+        ("p * (dp - (p * dp).sum(axis=-1, keepdims=True)).", "p * (dp - (p * dp).sum(axis=-1, keepdims=True))。"),
+    ),
+    "backward_diagonal_only": say(
+        ("Only the diagonal p (1 - p) of the softmax's Jacobian is used, as if it were a sigmoid.",
+         "只用了 softmax 雅可比矩阵的对角线 p (1 - p)，把它当成了 sigmoid。"),
+        ("a softmax gradient made of p (1 - p) alone", "只有 p (1 - p) 一项的 softmax 梯度"),
+        ("Does the weight of key 1 depend on the score of key 2?", "第 1 个键的权重与第 2 个键的分数有关吗？"),
+        ("Look at p * (1 - p): which entries of the Jacobian are missing?", "看 p * (1 - p)：雅可比矩阵还缺哪些元素？"),
+        ("The whole of it: p * (dp - (p * dp).sum(axis=-1, keepdims=True)).",
+         "完整的是：p * (dp - (p * dp).sum(axis=-1, keepdims=True))。"),
+    ),
+    "backward_sum_unweighted": say(
+        ("The row sum of the softmax gradient is taken over dp, not over p · dp.",
+         "softmax 梯度里的整行之和，加的是 dp，而不是 p · dp。"),
+        ("a softmax gradient that subtracts a sum or mean not weighted by p", "减去的和或平均没有用 p 加权的 softmax 梯度"),
+        ("How much does a key of weight 0 count in the row sum?", "权重为 0 的键，在整行之和里应占多少？"),
+        ("Look inside the sum.", "看求和括号里的内容。"),
+        ("Weight it: (p * dp).sum(axis=-1, keepdims=True).", "用 p 加权：(p * dp).sum(axis=-1, keepdims=True)。"),
+    ),
+    "backward_no_weights": say(
+        ("In the gradient through the softmax, the factor p in front is missing.", "softmax 的梯度缺少最前面的因子 p。"),
+        ("a softmax gradient without p in front of the bracket", "括号前没有乘 p 的 softmax 梯度"),
+        ("What gradient has a score whose weight is 0?", "权重为 0 的那个分数，梯度是多少？"),
+        ("Look at what dp minus the row sum is multiplied by.", "看 dp 减去整行之和以后乘了什么。"),
+        ("Multiply the whole bracket: p * (dp - row_sum).", "整个括号都要乘 p：p * (dp - row_sum)。"),
+    ),
+    "backward_sign": say(
+        ("In the gradient through the softmax, a sign is wrong.", "softmax 的梯度里有一个正负号错了。"),
+        ("a softmax gradient with a sign turned round", "某个正负号相反的 softmax 梯度"),
+        ("If the largest dp stands at key 1, should its score go up or down?", "dp 在第 1 个键处最大，它的分数梯度该为正还是为负？"),
+        ("Look at the sign between dp and the row sum.", "看 dp 与整行之和之间的符号。"),
+        ("dp first, minus the row sum: p * (dp - row_sum).", "dp 在前，减去整行之和：p * (dp - row_sum)。"),
     ),
 }  # fmt: skip

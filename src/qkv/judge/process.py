@@ -13,13 +13,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 OUTPUT = 4 << 20  # bytes that a learner's program may print
 SHOWN = 500  # characters of it that are kept
 GRACE = 1.5  # seconds beyond its time in which a child must have cleaned up
 TICK = 0.002
+# Finds the very package that asks, whatever the folder it is started in.
+START = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); from qkv.judge.child import main; main()"
 MARK = "QKV_JUDGE_RUN"
 ENVIRONMENT = {"PYTHONUNBUFFERED": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}  # probes are tiny
 
@@ -44,6 +48,8 @@ class Report:
         Whether anything was running at the end.
     printed : str
         The end of what the program printed.
+    typed : bool
+        Whether results come with their dtype; they do not as JSON.
     """
 
     outcomes: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -53,6 +59,7 @@ class Report:
     at: int | None = None
     busy: bool = True
     printed: str = ""
+    typed: bool = True
 
 
 class Child:
@@ -60,10 +67,11 @@ class Child:
 
     def __init__(self) -> None:
         self.folder = tempfile.TemporaryDirectory(prefix="qkv-", ignore_cleanup_errors=True)
-        self.answers, self.printed = tempfile.TemporaryFile(), tempfile.TemporaryFile()
+        self.answers = tempfile.TemporaryFile()  # noqa: SIM115  (closed when it has been read)
+        self.printed = tempfile.TemporaryFile()  # noqa: SIM115
         self.mark = secrets.token_hex(16)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "qkv.judge.child"], stdin=subprocess.PIPE, stdout=self.answers, stderr=self.printed,
+            [sys.executable, "-c", START], stdin=subprocess.PIPE, stdout=self.answers, stderr=self.printed,
             cwd=self.folder.name, env={**os.environ, **ENVIRONMENT, MARK: self.mark}, start_new_session=True,
         )  # fmt: skip
 
@@ -79,7 +87,7 @@ class Child:
         Parameters
         ----------
         request : dict
-            file, names, method, probes (encoded), timeout in seconds.
+            file, names, method, library, probes (encoded), timeout in seconds.
         """
         assert self.process.stdin is not None
         limit = None
@@ -110,10 +118,8 @@ class Child:
         elif self.process.returncode != 0:  # its keeper is gone, so nobody has swept behind it
             end_marked(self.mark)
         if self.process.stdin is not None:
-            try:
+            with suppress(BrokenPipeError):
                 self.process.stdin.close()
-            except BrokenPipeError:
-                pass
         self.folder.cleanup()
 
     def _read(self, limit: str | None) -> Report:

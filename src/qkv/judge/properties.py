@@ -9,13 +9,15 @@ import numpy as np
 
 from .compare import Outcome, close, fits_kind
 from .task import Function, Probe, Property, Task
-from .wire import Array
+from .wire import Array, Unreadable
 
 
 def why(expected: Any, got: Outcome) -> str:
     """In one word, why an outcome is not the expected one."""
     if got.failure is not None:
         return "error"
+    if isinstance(got.value, Unreadable):
+        return "kind"
     if _shapes(expected) != _shapes(got.value):
         return "shape"
     pairs = zip(expected if isinstance(expected, tuple) else (expected,), _tuple(got.value))
@@ -27,7 +29,9 @@ def broken(
 ) -> tuple[str, ...]:
     """The ids of the properties that the learner's values do not have."""
     reasons = [
-        why(outcome(task.reference, probe).value, Outcome(values[probe.name])) for probe in probes if probe.name in values
+        why(outcome(task.reference, probe).value, Outcome(values[probe.name]))
+        for probe in probes
+        if probe.name in values
     ]
     found = ["wrong_shape"] if "shape" in reasons else ["wrong_dtype"] if "kind" in reasons else []
     finite = [np.isfinite(a).all() for value in values.values() for a in _tuple(value) if isinstance(a, np.ndarray)]
@@ -65,14 +69,22 @@ def rows_sum_to_one(index: int | None = None, axis: int = -1) -> Property:
     return Property("rows_sum", fails)
 
 
-def same_rows(name: str, one: str, other: str, rows: slice, index: int | None = None) -> Property:
-    """Two probes give the same rows: where only the future differs (`future_leaks`), or only the block size (`block_size`)."""
+def future_leaks(one: str, other: str, rows: slice, index: int | None = None) -> Property:
+    """These rows are the same on two probes that differ in what comes later only."""
+    return Property("future_leaks", _rows_differ(one, other, rows, index))
 
+
+def depends_on_block_size(one: str, other: str, index: int | None = None) -> Property:
+    """All rows are the same on two probes that differ in the block size only."""
+    return Property("block_size", _rows_differ(one, other, slice(None), index))
+
+
+def _rows_differ(one: str, other: str, rows: slice, index: int | None) -> Callable[[Mapping[str, Any]], bool]:
     def fails(values: Mapping[str, Any]) -> bool:
         a, b = (part(values.get(probe), index) for probe in (one, other))
-        if a is None or b is None or a.ndim < 2 or a.shape[1:] != b.shape[1:]:
+        if a is None or b is None or a.ndim < 2 or b.ndim != a.ndim:
             return False
         a, b = a[..., rows, :], b[..., rows, :]
         return a.shape == b.shape and not close(a, b)
 
-    return Property(name, fails)
+    return fails

@@ -19,14 +19,29 @@ from .watcher import watched
 from .wire import Array, decode
 
 # What learners call the steps of attention.
+SCORES = ("scores", "score", "s", "S", "qk", "logits", "attn_scores", "similarity", "dots", "分数", "得分", "打分")
 ALIASES = {
-    "scores": ("scores", "score", "s", "S", "qk", "logits", "attn_scores", "similarity", "dots", "分数", "得分", "打分"),
-    "scaled": ("scaled", "scaled_scores", "scores", "score", "logits", "attn_scores", "缩放后", "分数"),
-    "masked": ("masked", "masked_scores", "scores", "score", "logits", "掩码后", "分数"),
-    "weights": ("weights", "attn", "attention", "attn_weights", "attention_weights", "w", "W", "p", "P", "A", "a", "probs",
-                "alpha", "权重", "注意力", "注意力权重"),
+    "scores": SCORES,
+    "scaled": ("scaled", "scaled_scores", "缩放后", *SCORES),
+    "masked": ("masked", "masked_scores", "掩码后", *SCORES),
+    "weights": (
+        "weights",
+        "attn",
+        "attention",
+        "attn_weights",
+        "w",
+        "W",
+        "p",
+        "P",
+        "A",
+        "a",
+        "probs",
+        "alpha",
+        "权重",
+        "注意力",
+    ),
     "output": ("output", "out", "o", "O", "result", "res", "context", "y", "输出", "结果"),
-}  # fmt: skip
+}
 
 
 @dataclass(frozen=True)
@@ -92,11 +107,11 @@ def first_step(task: Task, probe: Probe, got: Outcome, mistake: Function | None)
 
 
 def _by_names(task: Task, right: dict[str, Array], got: Outcome) -> Step | None:
-    """Without a known mistake: the first step that the learner has under one of its usual names, and has differently."""
+    """Without a known mistake: the first step that the learner has under a usual name, and has differently."""
     computed = [sight for sight in got.seen if sight[1].endswith("()") or sight[1] not in task.parameters]
-    for name, value in right.items():
-        if any(equal(value, sight[3]) for sight in computed):
-            continue
+    reached = [any(equal(value, sight[3]) for sight in computed) for value in right.values()]
+    n_right = len(reached) - reached[::-1].index(True) if any(reached) else 0  # what came before was done in one go
+    for name, value in list(right.items())[n_right:]:
         usual = task.aliases.get(name, ()) + ALIASES.get(name, (name,))
         found = [s for s in computed if s[1] in usual and not any(equal(other, s[3]) for other in right.values())]
         if found:

@@ -49,12 +49,15 @@ class Probe:
         What this input finds out, in a phrase.
     note : str
         The id of the note to make when this probe fails. Such a probe never makes an answer wrong.
+    numpy_only : bool
+        Left out for code that works with PyTorch or JAX, which refuse or round what NumPy takes (integers).
     """
 
     name: str
     arguments: Arguments | tuple[Arguments, ...]
     tries: Text
     note: str = ""
+    numpy_only: bool = False
 
     @property
     def size(self) -> int:
@@ -226,7 +229,9 @@ class Task:
 
     def starter(self, lang: str) -> str:
         """The file a learner begins with."""
-        text = "".join(f"# {line}".rstrip() + "\n" for line in [self.title[lang], "", *self.statement[lang].split("\n")])
+        text = "".join(
+            f"# {line}".rstrip() + "\n" for line in [self.title[lang], "", *self.statement[lang].split("\n")]
+        )
         rest = self.signature.partition("(")[2]
         body = f"def {self.entry}({rest}:\n    raise NotImplementedError\n"
         if self.method:
@@ -243,7 +248,7 @@ class Task:
 
 
 def formula(function: Function) -> Function:
-    """Mark a function as written out step by step: its local variables are seen, in a mistake as in the right answer."""
+    """Mark a function as written out step by step: its local variables are seen, in a mistake as in the reference."""
     FORMULAS.add(function.__code__)
     return function
 

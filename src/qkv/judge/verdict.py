@@ -20,7 +20,7 @@ VIEWS: dict[str, Callable[[Any], str]] = {}
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """How one probe went: `passed`, and in one word why not (`differs`, `shape`, `kind`, `error`, `changed`, `missing`)."""
+    """How one probe went: whether it passed, and in one word (a key of `judge.why`) why not."""
 
     name: str
     tries: Text

@@ -18,7 +18,7 @@ Array = NDArray[Any]
 
 LARGEST = 1 << 22  # bytes of one array
 DEEPEST = 8
-KINDS = "biufc"
+KINDS = "biuf"
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ def decode(data: Any, depth: int = 0) -> Any:
         if isinstance(inner, list) and kind in ("tuple", "stream"):
             items = tuple(decode(item, depth + 1) for item in inner)
             return Stream(items) if kind == "stream" else items
-        if kind == "dict" and isinstance(inner, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in inner):
+        if kind == "dict" and isinstance(inner, list) and all(isinstance(p, list) and len(p) == 2 for p in inner):
             return {str(key): decode(item, depth + 1) for key, item in inner}
     return Unreadable("damaged value")
 
@@ -119,7 +119,8 @@ def _decode_array(data: Any) -> Any:
         dtype = np.dtype(str(name))
         size = math.prod(int(n) for n in shape)
         raw = base64.b64decode(text, validate=True)
-        if dtype.kind not in KINDS or any(type(n) is not int or n < 0 for n in shape) or len(raw) != size * dtype.itemsize:
+        plain = dtype.kind in KINDS and all(type(n) is int and n >= 0 for n in shape)
+        if not plain or len(raw) != size * dtype.itemsize:
             return Unreadable("damaged array")
         return np.frombuffer(raw, dtype).reshape(shape).copy()
     except (TypeError, ValueError):

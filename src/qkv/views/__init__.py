@@ -1,7 +1,11 @@
 """From data to what a person sees: terminal text, pages, Markdown, JSON. Nothing is computed here."""
 
+from ..judge import VIEWS as VERDICTS
+from ..judge import check
 from ..walkthrough import VIEWS, compare, explain, see
 from .see_text import see_json, see_text
+from .verdict_html import verdict_html
+from .verdict_text import verdict_text
 from .walk_html import comparison_fragment, comparison_page, walk_fragment, walk_page
 from .walk_json import comparison_json, walk_json
 from .walk_markdown import comparison_markdown, walk_markdown
@@ -24,4 +28,6 @@ VIEWS.update(
     }
 )
 
-__all__ = ["compare", "explain", "see"]
+VERDICTS.update({"Verdict.text": verdict_text, "Verdict.html": verdict_html})
+
+__all__ = ["check", "compare", "explain", "see"]

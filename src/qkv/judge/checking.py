@@ -13,6 +13,7 @@ from .. import words
 from ..errors import ArgumentError, FileError
 from .bank import Bank, Match, bank_of
 from .calls import run_probe
+from .child import LIBRARIES, library_of
 from .command import run_command
 from .compare import Outcome, failure, same
 from .process import Child, Report
@@ -21,7 +22,7 @@ from .steps import first_step
 from .task import Probe, Task
 from .tasks import load, names
 from .verdict import ProbeResult, Shown, Verdict
-from .wire import encode
+from .wire import arrays, encode
 
 TIMEOUT = 10.0
 
@@ -86,10 +87,14 @@ def check(
     if cmd is not None:
         report = run_command(cmd, known, probes, timeout)
     elif callable(attempt):
-        report = run_here(attempt, known, probes)
+        library = library_here(attempt)
+        probes = [probe for probe in probes if not (library and probe.numpy_only)]
+        report = run_here(attempt, known, probes, library)
     else:
         assert attempt is not None
-        report = run_file(Path(attempt), known, probes, timeout, function, child)
+        library = library_of(str(attempt))
+        probes = [probe for probe in probes if not (library and probe.numpy_only)]
+        report = run_file(Path(attempt), known, probes, timeout, function, library, child)
     return judged(known, probes, report, spoken, timeout)
 
 
@@ -101,14 +106,18 @@ def chosen(task: Task, only: str | None) -> list[Probe]:
     return found
 
 
-def run_here(attempt: Callable[..., Any], task: Task, probes: list[Probe]) -> Report:
+def library_here(attempt: Callable[..., Any]) -> str | None:
+    """Whose arrays a function works with: that of PyTorch or JAX if its module imports one."""
+    module = sys.modules.get(getattr(attempt, "__module__", ""))
+    space = getattr(attempt, "__globals__", vars(module) if module else {})
+    held = {value.__name__.split(".")[0] for value in space.values() if isinstance(value, ModuleType)}
+    return next((name for name in LIBRARIES if name in held), None)
+
+
+def run_here(attempt: Callable[..., Any], task: Task, probes: list[Probe], library: str | None) -> Report:
     """Run a function in this process: it is the caller's own, and so are its prints and its endless loops."""
     file = getattr(getattr(attempt, "__code__", None), "co_filename", None)
-    module = sys.modules.get(getattr(attempt, "__module__", ""))
-    file = file or getattr(module, "__file__", None)
-    spaces = getattr(attempt, "__globals__", vars(module) if module else {}).values()
-    held = {value.__name__.split(".")[0] for value in spaces if isinstance(value, ModuleType)}
-    library = next((name for name in ("torch", "jax") if name in held), None)
+    file = file or getattr(sys.modules.get(getattr(attempt, "__module__", "")), "__file__", None)
 
     def own(code: CodeType) -> bool:
         return code.co_filename == file and code.co_name != "<module>"
@@ -120,14 +129,21 @@ def run_here(attempt: Callable[..., Any], task: Task, probes: list[Probe]) -> Re
 
 
 def run_file(
-    path: Path, task: Task, probes: list[Probe], timeout: float, function: str | None, child: Child | None
+    path: Path,
+    task: Task,
+    probes: list[Probe],
+    timeout: float,
+    function: str | None,
+    library: str | None,
+    child: Child | None,
 ) -> Report:
     """Run a file in a process of its own."""
     if not path.is_file():
         raise FileError("no_file", path=path)
     request = {
         "file": str(path.resolve()), "names": [function] if function else [task.entry, task.name],
-        "method": task.method, "probes": [encode(task.calls(probe)) for probe in probes], "timeout": timeout,
+        "method": task.method, "library": library, "timeout": timeout,
+        "probes": [encode(task.calls(probe)) for probe in probes],
     }  # fmt: skip
     with child or Child() as one:
         return one.run(request)
@@ -142,11 +158,11 @@ def judged(task: Task, probes: list[Probe], report: Report, lang: str, timeout: 
         ProbeResult(p.name, p.tries, *result(bank, p, got[p.name])) for p in counted if p.name in got
     ) + tuple(ProbeResult(p.name, p.tries, False, "missing") for p in counted if p.name not in got)
     at = probes[report.at].name if report.at is not None and 0 <= report.at < len(probes) else ""
-    ending = {"task": task, "lang": lang, "results": results, "printed": report.printed}
+    ending: dict[str, Any] = {"task": task, "lang": lang, "results": results, "printed": report.printed}
     if report.limit is not None:
         status = "error" if report.limit == "exited" else "timeout"
-        facts = {"probe": at, "seconds": f"{timeout:g}"}
-        return Verdict(status=status, reason=report.limit + ("" if at else "_loading"), facts=facts, **ending)
+        place = words.say("judge.place.probe", lang, probe=at) if at else words.say("judge.place.loading", lang)
+        return Verdict(status=status, reason=report.limit, facts={"place": place, "seconds": f"{timeout:g}"}, **ending)
     if report.failed is not None:
         return Verdict(status="error", reason="load", failure=failure(report.failed), **ending)
     if report.missing is not None:
@@ -154,7 +170,18 @@ def judged(task: Task, probes: list[Probe], report: Report, lang: str, timeout: 
         return Verdict(status="error", reason="missing", facts=facts, **ending)
     if any(probe.name not in got for probe in counted):
         return Verdict(status="error", reason="lost", **ending)
-    return compared(bank, counted, probes, got, ending)
+    flags = [
+        p.note
+        for p in probes
+        if p.note and p.name in got and _is_noted(bank.outcome(task.reference, p), got[p.name], report.typed)
+    ]
+    return compared(bank, counted, got, flags, ending)
+
+
+def _is_noted(expected: Outcome, got: Outcome, typed: bool) -> bool:
+    """Whether a probe that is there for a note finds something to note."""
+    kinds = [[array.dtype for array in arrays(outcome.value)] for outcome in (expected, got)]
+    return got.failure is None and (not same(expected, got) or (typed and kinds[0] != kinds[1]))
 
 
 def result(bank: Bank, probe: Probe, got: Outcome) -> tuple[bool, str]:
@@ -165,14 +192,13 @@ def result(bank: Bank, probe: Probe, got: Outcome) -> tuple[bool, str]:
 
 
 def compared(
-    bank: Bank, counted: list[Probe], probes: list[Probe], got: dict[str, Outcome], ending: dict[str, Any]
+    bank: Bank, counted: list[Probe], got: dict[str, Outcome], flags: list[str], ending: dict[str, Any]
 ) -> Verdict:
     """The verdict on a full set of outcomes."""
     task = bank.task
     match = bank.match(got, counted)
     changed = any(got[probe.name].changed for probe in counted)
-    extra = tuple(p.note for p in probes if p.note and not same(bank.outcome(task.reference, p), got[p.name]))
-    notes = tuple(dict.fromkeys((*match.notes, *extra)))
+    notes = tuple(dict.fromkeys((*match.notes, *flags)))
     if match.kind == "right" and not changed:
         return Verdict(status="pass", notes=notes, **ending)
     mistakes, kind = _named(match, changed)
@@ -212,4 +238,4 @@ def _named(match: Match, changed: bool) -> tuple[tuple[str, ...], str]:
 
 
 def _why_crashed(error: Any) -> str:
-    return "unwritten" if error.kind == "NotImplementedError" else "raised"
+    return "unwritten" if error.kind == "NotImplementedError" and not error.says else "raised"

@@ -1,6 +1,8 @@
 """What the README and the documentation show, and what really comes out of it.
 
 `python -m tests.pages` runs every page and writes what came out where it differs; excerpts with `...` are left alone.
+A page is one session from top to bottom: a block with `title="NAME"` is a file from there on, and a command finds what
+those before it left, progress included. `echo LINE |` before a command and `; echo $?` behind it are understood.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("README*.md"), *DOCS.rglob("*.md")])
 LOCALES = {"en": "en_US.UTF-8", "zh": "zh_CN.UTF-8"}
 LEFT_OUT = "..."
-FENCE = re.compile(r"^( *)```(\w*)[^\n]*\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
+TITLE = re.compile(r'title="([^"]+)"')
+ENDED = "; echo $?"
 # Of the environment, what decides about language and screen.
 HUSHED = ("QKV_LANG", "LC_ALL", "LC_MESSAGES", "FORCE_COLOR", "CLICOLOR_FORCE", "QKV_AMBIGUOUS")
 
@@ -41,6 +45,13 @@ class Block:
     kind: str
     text: str
     line: int
+    title: str = ""
+
+    def write(self) -> None:
+        """As the file that its title names."""
+        path = Path(self.title)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(self.text, encoding="utf-8")
 
 
 def name_of(page: Path) -> str:
@@ -52,7 +63,10 @@ def language_of(page: Path) -> str:
 
 
 def blocks(text: str) -> list[Block]:
-    return [Block(found[2], found[3], text[: found.start(3)].count("\n")) for found in FENCE.finditer(text)]
+    return [
+        Block(found[2], found[4], text[: found.start(4)].count("\n"), "".join(TITLE.findall(found[3])))
+        for found in FENCE.finditer(text)
+    ]
 
 
 def needs_model(text: str) -> bool:
@@ -60,16 +74,18 @@ def needs_model(text: str) -> bool:
 
 
 @contextlib.contextmanager
-def place(lang: str) -> Iterator[None]:
-    """An empty directory and a screen of 80 cells without colour, in a language."""
+def place(page: Path) -> Iterator[None]:
+    """A directory and a screen of 80 cells without colour, in the page's language; nothing has been practised yet.
+
+    The directory is empty but for the tiny models of the tests, where a checkout has them.
+    """
     env = {name: value for name, value in os.environ.items() if name not in HUSHED}
-    env |= {"LANG": LOCALES[lang], "COLUMNS": "80", "NO_COLOR": "1"}
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        contextlib.chdir(directory),
-        mock.patch.dict(os.environ, env, clear=True),
-    ):
-        yield
+    env |= {"LANG": LOCALES[language_of(page)], "COLUMNS": "80", "NO_COLOR": "1"}
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as kept:
+        (Path(directory) / "tests").symlink_to(ROOT / "tests", target_is_directory=True)
+        env["QKV_DATA"] = kept
+        with contextlib.chdir(directory), mock.patch.dict(os.environ, env, clear=True):
+            yield
 
 
 def commands(console: str) -> list[tuple[str, list[str]]]:
@@ -87,22 +103,44 @@ def commands(console: str) -> list[tuple[str, list[str]]]:
 
 def run(command: str) -> list[str]:
     """What a `qkv` command prints, as lines; `| python` runs that as a program."""
-    words = shlex.split(command)
+    asked = command.removesuffix(ENDED)
+    words = shlex.split(asked)
+    given = ""
+    if words[0] == "echo":
+        cut = words.index("|")
+        given, words = " ".join(words[1:cut]) + "\n", words[cut + 1 :]
     piped = words[-2:] == ["|", "python"]
     words = words[:-2] if piped else words
     assert words[0] == "qkv", f"only qkv can be run here, not {command!r}"
     if "$MODEL" in words:
         words[words.index("$MODEL")] = str(minilm_directory())
     screen = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
-    with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen), contextlib.suppress(SystemExit):
-        main(words[1:])
-    printed = text_of(screen)
+    ended: object = 0
+    with (
+        contextlib.redirect_stdout(screen), contextlib.redirect_stderr(screen),
+        mock.patch.object(sys, "stdin", io.StringIO(given)),
+    ):  # fmt: skip
+        try:
+            main(words[1:])
+        except SystemExit as end:
+            ended = end.code or 0
+    printed = text_of(screen) + (f"{ended}\n" if asked != command else "")
     if piped:
         screen = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
         with contextlib.redirect_stdout(screen):
             exec(compile(printed, command, "exec"), {"__name__": "__main__"})
         printed = text_of(screen)
     return [line.rstrip() for line in printed.rstrip("\n").split("\n")] if printed.strip() else []
+
+
+def session(page: Path) -> Iterator[tuple[str, list[str], list[str]]]:
+    """The commands of a page with what is shown and what comes out, in the place where this is called."""
+    for block in blocks(page.read_text(encoding="utf-8")):
+        if block.title:
+            block.write()
+        elif block.kind == "console":
+            for command, shown in commands(block.text):
+                yield command, shown, run(command)
 
 
 def text_of(screen: io.TextIOWrapper) -> str:
@@ -157,7 +195,9 @@ def rewrite(page: Path) -> None:
     """Put what really comes out in the place of what is shown."""
     text = page.read_text(encoding="utf-8")
     for block in blocks(text):
-        if block.kind == "console":
+        if block.title:
+            block.write()
+        elif block.kind == "console":
             pieces = []
             for command, shown in commands(block.text):
                 real = run(command)
@@ -181,5 +221,5 @@ def rewrite(page: Path) -> None:
 
 if __name__ == "__main__":
     for page in PAGES if len(sys.argv) < 2 else map(Path, map(os.path.abspath, sys.argv[1:])):
-        with place(language_of(page)):
+        with place(page):
             rewrite(page)

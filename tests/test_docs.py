@@ -36,10 +36,10 @@ def asked(block: Block) -> tuple[str, list[str]]:
     """What a block asks for, without what comes out."""
     if block.kind == "console":
         return block.kind, [LANGUAGE.sub("", command) for command, _ in commands(block.text)]
-    if block.kind == "python":
+    if block.kind == "python" and ">>>" in block.text:
         code = [COMMENT.sub("", line) for line in block.text.splitlines() if line.startswith((">>> ", "... "))]
         return block.kind, code
-    return block.kind, COMMENT.sub("", block.text).splitlines()
+    return block.kind, [block.title, *COMMENT.sub("", block.text).splitlines()]
 
 
 def documented() -> dict[str, str]:

@@ -111,6 +111,12 @@ def test_a_missing_result_is_a_wrong_shape():
     assert check(NAME, program(source, NAME)).mistakes == ("wrong_shape",)
 
 
+def test_a_function_without_return_is_told_so():
+    verdict = check("softmax", program("def softmax(x, axis=-1):\n    x + 1\n", "softmax"), lang="en")
+    assert verdict.mistakes == ("returns_nothing",)
+    assert "returns nothing" in verdict_text(verdict)
+
+
 def test_a_constant_of_any_size_is_found():
     source = NO_SCALE.replace("swapaxes(-1, -2)", "swapaxes(-1, -2) / 3.7")
     assert check(NAME, program(source, NAME)).mistakes == ("scale_hard_coded",)

@@ -8,45 +8,50 @@ import pytest
 from tests.pages import (
     LEFT_OUT,
     PAGES,
+    Block,
     Examples,
     blocks,
-    commands,
     examples,
-    language_of,
     name_of,
     needs_model,
     place,
     run,
+    session,
     shows,
 )
 
-CONSOLE = [
-    pytest.param(page, command, shown, id=f"{name_of(page)}: {command}")
-    for page in PAGES
-    for block in blocks(page.read_text(encoding="utf-8"))
-    if block.kind == "console"
-    for command, shown in commands(block.text)
-]
+SESSIONS = [page for page in PAGES if any(b.kind == "console" for b in blocks(page.read_text(encoding="utf-8")))]
 
 
-@pytest.mark.parametrize(("page", "command", "shown"), CONSOLE)
-def test_a_command_prints_what_is_shown(page: Path, command: str, shown: list[str]) -> None:
-    with place(language_of(page)):
-        real = run(command)
-    if LEFT_OUT not in shown:
-        assert real == shown
-    assert shows(shown, real), "\n".join(real)
+@pytest.mark.parametrize("page", SESSIONS, ids=name_of)
+def test_the_commands_of_a_page_print_what_is_shown(page: Path) -> None:
+    wrong = []
+    with place(page):
+        for command, shown, real in session(page):
+            if not shows(shown, real):
+                wrong.append("\n".join([f"$ {command}", "shown:", *shown, "real:", *real]))
+    assert not wrong, "\n\n".join(wrong)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_python_gives_what_is_shown(page: Path) -> None:
     runner = Examples()
-    with place(language_of(page)):
+    with place(page):
         test = examples(page)
         if test is not None:
             runner.run(test, out=lambda _: None)
     wrong = [f"line {e.lineno + 1}: {e.source}shown:\n{e.want}real:\n{got}" for e, got in runner.failed]
     assert not wrong, "\n".join(wrong)
+
+
+def test_a_session_keeps_files_input_and_ends(tmp_path: Path) -> None:
+    with place(tmp_path / "page.md"):
+        Block("python", "def softmax(x, axis=-1):\n    return x\n", 0, "deep/softmax.py").write()
+        assert run("qkv check softmax deep/softmax.py --only example; echo $?")[-1] == "1"
+        assert any("softmax" in line for line in run("qkv progress"))
+        assert run("echo A | qkv quiz --seed 1 --n 1")[-1] in ("0 of 1 right.", "1 of 1 right.")
+    with place(tmp_path / "page.md"):
+        assert not any("softmax " in line for line in run("qkv progress"))
 
 
 def test_left_out_lines() -> None:

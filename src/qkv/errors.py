@@ -69,8 +69,19 @@ MESSAGES = {
     "no_pooling": "{path} has no modules.json to say how the vectors of tokens become one; "
     "say it with pooling=, one of {choices}",
     "too_long": "the text has {size} tokens, but the model takes at most {limit}; nothing is cut silently",
-    "too_long_to_go_on": "the prompt has {size} tokens and {new} more are asked for, but the model takes at most {limit}; "
-    "ask for fewer, or say slide=True to forget the older ones",
+    "too_long_to_go_on": "the prompt has {size} tokens and {new} more are asked for, but the model takes at most "
+    "{limit}; ask for fewer, or say slide=True to forget the older ones",
+    "cannot_generate": "{path} holds an encoder, which reads text but writes none",
+    "other_regime": "the caches hold {seen} tokens, whose positions are encoded otherwise in a sequence of {size}; "
+    "give the whole sequence to new caches",
+    # progress, quizzes, grading
+    "set_aside": "{path} was damaged ({reason}); it was set aside as {aside}, and progress begins anew",
+    "store_version": "{path} is of version {version}, which another qkv wrote; this one knows {known}. "
+    "Nothing was changed",
+    "store_busy": "{path} was kept locked by another process for {seconds} s",
+    "not_solved": "{task} is not solved yet: qkv hint {task} helps, or show the solution all the same with --reveal",
+    "no_folder": "no such folder: {path}",
+    "no_submissions": "{path} holds no submission: expected STUDENT/TASK.py or STUDENT_TASK.py",
     "extra": "this needs the package {package!r}: pip install 'qkv[{extra}]'",
 }
 

@@ -18,7 +18,7 @@ from ..views.screen import Screen, printable, write
 from ..views.see_text import see_text
 from ..views.walk_text import comparison_text, walk_text
 from ..walkthrough import EXAMPLES, GENERATORS
-from . import generating, judging
+from . import generating, grading, judging, practising, quizzing
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -115,8 +115,8 @@ def qkv(lang: str) -> click.Group:
         else:
             _write(json_file, seen.to_json(), screen, seen.lang)
 
-    judging.add(group, lang)
-    generating.add(group, lang)
+    for room in (judging, practising, quizzing, grading, generating):
+        room.add(group, lang)
     return group
 
 

@@ -15,11 +15,15 @@ import click
 from .. import words
 from ..errors import ArgumentError
 from ..judge.checking import TIMEOUT, check
+from ..judge.orders import order
 from ..judge.process import Child
-from ..judge.tasks import names
+from ..judge.progress import record_attempt
+from ..judge.tasks import load
 from ..judge.verdict import Verdict
 from ..views.screen import Screen, printable, write
 from ..views.verdict_text import verdict_text
+from .saying import aside
+from .starting import start_anew, write_new
 
 POLL = 0.05
 
@@ -51,9 +55,18 @@ def add(group: click.Group, lang: str) -> None:
             if file is None:
                 raise ArgumentError("number", name="FILE", expected="given with --watch", value=file)
             return watching(task, file, screen, how)
-        verdict = check(task, file, cmd=cmd, **how)  # type: ignore[arg-type]
+        verdict = judged(task, file, cmd=cmd, **how)
         show(verdict.to_json() if as_json else verdict_text(verdict, screen, hint), screen)
         return verdict.exit_code
+
+
+def judged(task: str, file: Path | None, **how: Any) -> Verdict:
+    """A verdict, kept as an attempt."""
+    started = time.perf_counter()
+    verdict = check(task, file, **how)
+    for line in record_attempt(task, verdict, time.perf_counter() - started):
+        aside(line)
+    return verdict
 
 
 def show(text: str, screen: Screen) -> None:
@@ -61,7 +74,7 @@ def show(text: str, screen: Screen) -> None:
 
 
 def watching(task: str, file: Path, screen: Screen, how: dict[str, Any]) -> int:
-    """Judge now and after each save: h shows a hint more, n goes to the next task, r runs again, q ends."""
+    """Judge now and after each save: h shows a hint more, n goes to the next task, r starts anew, q ends."""
     hints = 0
     verdict: Verdict | None = None
     child = Child()
@@ -72,17 +85,21 @@ def watching(task: str, file: Path, screen: Screen, how: dict[str, Any]) -> int:
                 now = _saved(file)
                 if (now != saved and now is not None) or verdict is None:
                     saved, hints = now, 0
-                    verdict = check(task, file, child=child, **how)
+                    verdict = judged(task, file, child=child, **how)
                     child = Child()  # warm by the time of the next save
                     _page(verdict, file, hints, screen)
                 key = pressed(POLL)
                 if key == "q":
                     return verdict.exit_code
                 if key == "r":
-                    verdict = None
+                    kept = start_anew(file, load(task).starter(verdict.lang))
+                    aside(words.say("judge.started_anew", verdict.lang, kept=kept.name))
                 elif key == "n":
-                    known = names()
-                    task, verdict = known[(known.index(task) + 1) % len(known)], None
+                    known = order("interview")
+                    task = known[(known.index(task) + 1) % len(known)]
+                    file, how["function"], how["only"] = file.with_name(f"{task}.py"), None, None
+                    write_new(file, load(task).starter(verdict.lang))
+                    saved, verdict = None, None
                 elif key == "h":
                     hints = min(hints + 1, 3)
                     _page(verdict, file, hints, screen)

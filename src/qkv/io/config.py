@@ -16,9 +16,9 @@ MISSING: Any = object()
 # The names of activations in configurations: several of them mean the tanh form.
 ACTIVATIONS = {
     "gelu": "gelu",
-    "gelu_fast": "gelu_tanh",
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
+    "gelu_fast": "gelu_tanh",
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",

@@ -7,19 +7,8 @@ from typing import Any
 
 from ..layers import Rotary
 from .config import ACTIVATIONS, Config
-from .decoders import (
-    FULL,
-    SLIDING,
-    UNREAD,
-    DecoderSettings,
-    head,
-    layer_types,
-    llama_layer,
-    llama_settings,
-    norm,
-    windows,
-    without_model,
-)
+from .decoder_rows import head, llama_layer, norm, without_model
+from .decoders import FULL, SLIDING, UNREAD, DecoderSettings, layer_types, llama_settings, windows
 from .rope import longest, read_rotary, rope_values
 from .weights import Family, Row
 
@@ -35,9 +24,7 @@ def gemma2_settings(config: Config) -> DecoderSettings:
 
 def gemma3_settings(config: Config) -> DecoderSettings:
     n_layers, d_k = config.integer("num_hidden_layers"), config.optional("head_dim", D_K) or D_K
-    pattern = next(
-        (config.integer(name) for name in ("sliding_window_pattern", "_sliding_window_pattern") if name in config.values), 6
-    )
+    pattern = config.optional("sliding_window_pattern") or config.optional("_sliding_window_pattern", 6) or 6
     sliding = layer_types(config, n_layers, lambda layer: (layer + 1) % pattern != 0)
     n_positions = config.integer("max_position_embeddings", default=131072)
     near, far = _rotaries(config, d_k, n_positions)
@@ -52,9 +39,7 @@ def _settings(config: Config, sliding: tuple[bool, ...], **known: Any) -> Decode
     bias = config.flag("attention_bias", default=False)
     read = llama_settings(
         config,
-        activation=config.choice(
-            "hidden_activation" if config.raw("hidden_activation", None) else "hidden_act", ACTIVATIONS, "gelu_pytorch_tanh"
-        ),
+        activation=config.choice("hidden_activation", ACTIVATIONS, default="gelu_pytorch_tanh"),
         d_k=config.optional("head_dim", D_K),
         scale=config.number("query_pre_attn_scalar", 1e-6, 1e9, default=256) ** -0.5,
         embedding_scale=config.integer("hidden_size") ** 0.5,

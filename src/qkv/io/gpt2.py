@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
+from ..ops.precision import Array
 from .config import ACTIVATIONS, Config
-from .decoders import UNREAD, DecoderSettings, head, head_width, norm, side_by_side
+from .decoder_rows import head, norm, side_by_side
+from .decoders import UNREAD, DecoderSettings, head_width
 from .weights import MAX_LAYERS, Family, Row
 
 
@@ -49,7 +51,7 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
         yield from norm(settings, f"{ours}.norm_2", f"{foreign}.ln_2")
         for letter, cut in zip("QKV", side_by_side(*(settings.d_model,) * 3)):
             fused = f"{foreign}.attn.c_attn"
-            yield Row(f"{ours}.attention.W_{letter}", f"{fused}.weight", "d_model qkv_width", cut=lambda x, c=cut: c(x.T).T)
+            yield Row(f"{ours}.attention.W_{letter}", f"{fused}.weight", "d_model qkv_width", cut=columns(cut))
             yield Row(f"{ours}.attention.b_{letter}", f"{fused}.bias", "qkv_width", cut=cut)
         for part, letter, name, d_in, d_out in (
             ("attention", "O", "attn.c_proj", "d_model", "d_model"),
@@ -62,9 +64,14 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
     yield from head(settings, names)
 
 
+def columns(cut: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A cut of the last axis instead of the first."""
+    return lambda x: cut(x.T).T
+
+
 GPT2 = Family(
     model_type="gpt2",
-    heads={"GPT2LMHeadModel": (), "GPT2Model": ()},
+    heads={"GPT2LMHeadModel": ()},
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("transformer."),

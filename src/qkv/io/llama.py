@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from .config import Config
-from .decoders import UNREAD, DecoderSettings, llama_rows, llama_settings, without_model
+from .decoder_rows import llama_rows, without_model
+from .decoders import UNREAD, DecoderSettings, llama_settings
 from .weights import Family
 
 
 def settings(config: Config) -> DecoderSettings:
+    config.must_be(rope_interleaved=False)
     bias, ff_bias = (config.flag(name, default=False) for name in ("attention_bias", "mlp_bias"))
     read = llama_settings(config, qkv_bias=bias, o_bias=bias, ff_bias=ff_bias)
     config.finish(harmless=UNREAD)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .config import Config
-from .decoders import UNREAD, DecoderSettings, llama_rows, llama_settings, without_model
+from .decoder_rows import llama_rows, without_model
+from .decoders import UNREAD, DecoderSettings, llama_settings
 from .weights import Family
 
 

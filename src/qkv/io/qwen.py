@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from .config import Config
-from .decoders import UNREAD, DecoderSettings, layer_types, llama_rows, llama_settings, windows, without_model
+from .decoder_rows import llama_rows, without_model
+from .decoders import UNREAD, DecoderSettings, layer_types, llama_settings, windows
 from .weights import Family, Row
 
 
 def qwen2_settings(config: Config) -> DecoderSettings:
+    config.must_be(use_mrope=False)
     read = llama_settings(config, windows=qwen_windows(config), qkv_bias=True)
-    config.finish(harmless=UNREAD | {"use_mrope"})
+    config.finish(harmless=UNREAD)
     return read
 
 

@@ -67,7 +67,6 @@ def _weight_map(path: Path) -> dict[str, str]:
         raise FileError("config_missing", path=path, name="weight_map")
     for name in index.values():
         if not isinstance(name, str) or Path(name).name != name or not name.endswith(".safetensors"):
-            raise FileError(
-                "config_value", path=path, name="weight_map", expected="names of safetensors files beside it", value=name
-            )
+            expected = "names of safetensors files beside it"
+            raise FileError("config_value", path=path, name="weight_map", expected=expected, value=name)
     return index

@@ -91,6 +91,15 @@ class Tokenizer:
         """The tokens of ids as the vocabulary spells them, such as ##ing or [CLS]."""
         return [self._inner.id_to_token(i) for i in self._known(ids)]
 
+    def knows(self, token: int) -> bool:
+        """Whether an id stands for a token; models often have more rows than that."""
+        return self._inner.id_to_token(token) is not None
+
+    def id_of(self, token: str) -> int | None:
+        """The id of a token as the vocabulary spells it; None where there is no such token."""
+        number: int | None = self._inner.token_to_id(token)
+        return number
+
     def _known(self, ids: Iterable[int]) -> list[int]:
         known = [int(i) for i in ids]
         for i in known:

@@ -100,17 +100,18 @@ class Bank:
     def _exact(
         self, singles: list[tuple[str, Function]], got: Outcomes, probes: list[Probe], wrong: list[Probe]
     ) -> Match | None:
-        ids: list[str] = []
-        first: tuple[Function, tuple[str, ...]] | None = None
+        agree: dict[str, tuple[Function, tuple[str, ...]]] = {}
         for name, variation in singles:
             for function, notes in self._under_conventions(variation):
-                if self.agrees(function, got, probes) and (
-                    self._shows(function, wrong) or self._only_fails(function, wrong, probes)
-                ):
-                    ids += [name] if name not in ids else []
-                    first = first or (function, notes)
-                    break
-        return Match("exact", tuple(ids), first[1], first[0]) if first else None
+                if name not in agree and self.agrees(function, got, probes):
+                    agree[name] = (function, notes)
+        if not agree:
+            return None
+        function, notes = next(iter(agree.values()))
+        shows = self._shows(function, wrong) or self._only_fails(function, wrong, probes)
+        if not shows and (len(agree) > 1 or not self._is_nan_at_times(function, wrong, probes)):
+            return None
+        return Match("exact", tuple(agree), notes, function)
 
     def _pair(
         self, singles: list[tuple[str, Function]], got: Outcomes, probes: list[Probe], wrong: list[Probe]
@@ -153,6 +154,11 @@ class Bank:
         """Whether the mistake is to fail on some inputs, and to be right on most."""
         failures = [self.outcome(function, probe).failure for probe in wrong]
         return all(failures) and 2 * len(wrong) <= len(probes)
+
+    def _is_nan_at_times(self, function: Function, wrong: list[Probe], probes: list[Probe]) -> bool:
+        """Whether the mistake is NaN wherever it is wrong, and shows numbers where it is right: many things give NaN."""
+        right = [probe for probe in probes if probe not in wrong]
+        return self._shows(function, right) and not any(self.outcome(function, probe).failure for probe in wrong)
 
 
 def known_outcome(task: Task, function: Function, probe: Probe) -> Outcome:

@@ -15,7 +15,7 @@ from .bank import Bank, Match, bank_of
 from .calls import run_probe
 from .child import LIBRARIES, library_of
 from .command import run_command
-from .compare import Outcome, failure, same
+from .compare import Outcome, arranged, failure, same
 from .process import Child, Report
 from .properties import broken, why
 from .steps import first_step
@@ -160,9 +160,10 @@ def judged(task: Task, probes: list[Probe], report: Report, lang: str, timeout: 
     at = probes[report.at].name if report.at is not None and 0 <= report.at < len(probes) else ""
     ending: dict[str, Any] = {"task": task, "lang": lang, "results": results, "printed": report.printed}
     if report.limit is not None:
-        status = "error" if report.limit == "exited" else "timeout"
+        status = "error" if report.limit in ("exited", "no_start") else "timeout"
         place = words.say("judge.place.probe", lang, probe=at) if at else words.say("judge.place.loading", lang)
-        return Verdict(status=status, reason=report.limit, facts={"place": place, "seconds": f"{timeout:g}"}, **ending)
+        facts = {"place": place, "seconds": f"{timeout:g}", "code": report.code, "says": _last_line(report.printed)}
+        return Verdict(status=status, reason=report.limit, facts=facts, **ending)
     if report.failed is not None:
         return Verdict(status="error", reason="load", failure=failure(report.failed), **ending)
     if report.missing is not None:
@@ -176,6 +177,10 @@ def judged(task: Task, probes: list[Probe], report: Report, lang: str, timeout: 
         if p.note and p.name in got and _is_noted(bank.outcome(task.reference, p), got[p.name], report.typed)
     ]
     return compared(bank, counted, got, flags, ending)
+
+
+def _last_line(printed: str) -> str:
+    return next((line.strip() for line in reversed(printed.splitlines()) if line.strip()), "-")
 
 
 def _is_noted(expected: Outcome, got: Outcome, typed: bool) -> bool:
@@ -205,10 +210,11 @@ def compared(
     bad = [p for p, r in zip(counted, ending["results"]) if not r.passed] or counted
     smallest = min(bad, key=lambda probe: probe.size)
     error = next((got[p.name].failure for p in bad if got[p.name].failure), None)
-    values = {p.name: got[p.name].value for p in counted if got[p.name].failure is None}
+    right = {p.name: bank.outcome(task.reference, p).value for p in counted}
+    values = {p.name: arranged(right[p.name], got[p.name].value) for p in counted if got[p.name].failure is None}
     properties = () if mistakes else broken(task, values, bank.outcome, counted)
     crashed = error is not None and not mistakes
-    shape = tuple(p for p in properties if p in ("wrong_shape", "wrong_dtype"))
+    shape = tuple(p for p in properties if p in ("returns_nothing", "wrong_shape", "wrong_dtype"))
     expected = bank.outcome(match.function if match.kind == "right" and match.function else task.reference, smallest)
     return Verdict(
         status="error" if crashed else "wrong",
@@ -216,7 +222,7 @@ def compared(
         match=kind,
         first_step=first_step(task, smallest, got[smallest.name], match.function if mistakes else None),
         notes=notes,
-        shown=Shown(smallest.name, task.calls(smallest), expected.value, got[smallest.name].value),
+        shown=Shown(smallest.name, task.calls(smallest), expected.value, arranged(expected.value, got[smallest.name].value)),
         properties=properties,
         nearest=match.nearest,
         reason=_why_crashed(error) if crashed else "",

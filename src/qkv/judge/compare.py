@@ -70,7 +70,7 @@ def _sights(data: dict[str, Any]) -> tuple[tuple[str, str, int, Array], ...]:
 
 def plain(value: Any) -> Any:
     """A result in its one form: arrays, and tuples for several. A nested list of numbers is an array too."""
-    if isinstance(value, np.ndarray | Unreadable):
+    if value is None or isinstance(value, np.ndarray | Unreadable):
         return value
     if isinstance(value, bool | int | float):
         array = np.asarray(value)
@@ -84,6 +84,8 @@ def plain(value: Any) -> Any:
 
 def _as_array(value: list[Any]) -> Array | None:
     def numbers(item: Any) -> bool:
+        if isinstance(item, np.ndarray):  # a loop gives NumPy's own scalars
+            return item.ndim == 0
         return type(item) in (bool, int, float) or (isinstance(item, list) and all(map(numbers, item)))
 
     try:
@@ -111,19 +113,41 @@ def same_value(expected: Any, got: Any) -> bool:
     >>> same_value(np.array([True]), np.array([1.0]))
     False
     """
+    got = arranged(expected, got)
     if isinstance(expected, tuple):
-        items = _items(got)
-        return items is not None and len(items) == len(expected) and all(map(same_value, expected, items))
+        return isinstance(got, tuple) and len(got) == len(expected) and all(map(same_value, expected, got))
     if not isinstance(expected, np.ndarray) or not isinstance(got, np.ndarray):
         return False
     return expected.shape == got.shape and fits_kind(expected, got) and close(expected, got)
 
 
-def _items(value: Any) -> tuple[Any, ...] | None:
-    """A tuple, or an array whose rows came as a list of results."""
-    if isinstance(value, tuple):
-        return value
-    return tuple(value) if isinstance(value, np.ndarray) and value.ndim else None
+def arranged(expected: Any, got: Any) -> Any:
+    """What came, in the form that is expected: one array for several results, or several arrays for one, are as good.
+
+    Examples
+    --------
+    >>> arranged((np.array(3.0), np.array(1.5)), np.array([3.0, 1.5]))
+    (array(3.), array(1.5))
+    >>> arranged(np.eye(2), (np.array([1.0, 0.0]), np.array([0.0, 1.0])))
+    array([[1., 0.],
+           [0., 1.]])
+    """
+    if isinstance(expected, tuple):
+        if isinstance(got, np.ndarray) and got.ndim and len(got) == len(expected):
+            got = tuple(got[i, ...] for i in range(len(got)))
+        whole = isinstance(got, tuple) and len(got) == len(expected)
+        return tuple(map(arranged, expected, got)) if whole else got
+    stacked = _stacked(got) if isinstance(got, tuple) else None
+    return got if stacked is None else stacked
+
+
+def _stacked(value: Any) -> Array | None:
+    """Arrays of one shape, put on each other."""
+    if not isinstance(value, tuple):
+        return value if isinstance(value, np.ndarray) else None
+    parts = [part for item in value if (part := _stacked(item)) is not None]
+    alike = parts and len(parts) == len(value) and len({part.shape for part in parts}) == 1
+    return np.stack(parts) if alike else None
 
 
 def fits_kind(expected: Array, got: Array) -> bool:

@@ -40,7 +40,7 @@ class Report:
         The exception with which the file itself could not be loaded.
     missing : list of str or None
         The functions that there are, when the wanted one is not.
-    limit : {"time", "output", "memory", "killed", "exited"} or None
+    limit : {"time", "output", "memory", "killed", "exited", "no_start"} or None
         What ended the run early.
     at : int or None
         The probe that was running then; None while the file was loaded.
@@ -60,6 +60,7 @@ class Report:
     busy: bool = True
     printed: str = ""
     typed: bool = True
+    code: int | None = None  # how a process ended that never began
 
 
 class Child:
@@ -124,18 +125,20 @@ class Child:
 
     def _read(self, limit: str | None) -> Report:
         report = Report(limit=limit, printed=self._tail())
-        ended = False
+        began = ended = False
         self.answers.seek(0)
         for line in self.answers:
             try:
                 answer = json.loads(line)
-                begun = _take(answer, report)
+                last = _take(answer, report)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
                 continue  # not what a child writes: somebody else wrote to its file
-            ended = ended or begun
+            began, ended = True, ended or last
         self.answers.close()
         self.printed.close()
-        if report.limit is None and not ended:
+        if not began and report.limit in (None, "killed"):  # no Python, no NumPy, no memory: nothing of the learner's
+            report.limit, report.code = "no_start", self.process.returncode
+        elif report.limit is None and not ended:
             report.limit = "killed"
         return report
 

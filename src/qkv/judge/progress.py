@@ -17,6 +17,11 @@ from .task import Task
 from .verdict import Verdict
 
 RUNGS = (1, 2, 3)
+NONE = type(None)
+KINDS = {
+    "int": (int,), "bool": (bool,), "list[str]": (list,), "str | None": (str, NONE), "float | None": (int, float, NONE),
+}  # fmt: skip
+MOMENTS = ("started", "solved", "last")
 
 
 @dataclass
@@ -120,19 +125,21 @@ class Progress:
 
 
 def load() -> Progress:
-    """What is kept, to be looked at. A damaged file is set aside, and a notice says so.
+    """What is kept, to be looked at. A damaged file is set aside, and a notice says so; one that cannot be read too.
 
     Raises
     ------
     FileError
-        When the file cannot be read, or another version of qkv wrote it.
+        store_version, when another version of qkv wrote the file.
     """
     path = store.location()
     try:
         return _parsed(path, store.read(path))
     except FileError as error:
-        if error.key != "damaged":
+        if error.key == "store_version":
             raise
+        if error.key != "damaged":
+            return Progress(notices=[error])
     try:
         with store.locked(path):
             return _sound(path)
@@ -170,9 +177,9 @@ def _sound(path: Path) -> Progress:
 def _parsed(path: Path, data: dict[str, Any]) -> Progress:
     try:
         return Progress(
-            tasks={name: _record(Tried, one) for name, one in data.get("tasks", {}).items()},
-            quiz={name: _record(Answered, one) for name, one in data.get("quiz", {}).items()},
-            days=sorted({date.fromisoformat(day).isoformat() for day in data.get("days", [])}),
+            tasks={name: _record(Tried, one) for name, one in dict(data.get("tasks", {})).items()},
+            quiz={name: _record(Answered, one) for name, one in dict(data.get("quiz", {})).items()},
+            days=sorted({date.fromisoformat(day).isoformat() for day in list(data.get("days", []))}),
         )
     except (TypeError, ValueError, AttributeError):
         raise FileError("damaged", path=path, reason="entries of another kind") from None
@@ -180,16 +187,14 @@ def _parsed(path: Path, data: dict[str, Any]) -> Progress:
 
 def _record(kind: type[Any], data: dict[str, Any]) -> Any:
     """A record, if every value is of the kind that is kept there."""
-    kinds = {"int": int, "bool": bool, "list[str]": list, "str | None": str, "float | None": (int, float)}
+    empty = kind()
     for one in fields(kind):
-        value = data.get(one.name, None if "None" in str(one.type) else kinds[str(one.type)]())
-        if value is None and "None" in str(one.type):
-            continue
-        if not isinstance(value, kinds[str(one.type)]) or (isinstance(value, bool) and one.type != "bool"):
+        value = data.get(one.name, getattr(empty, one.name))
+        if type(value) not in KINDS[str(one.type)]:
             raise TypeError(one.name)
         if isinstance(value, list) and not all(isinstance(item, str) for item in value):
             raise TypeError(one.name)
-        if one.name in ("started", "solved", "last"):
+        if one.name in MOMENTS and value is not None:
             datetime.fromisoformat(value)
     return kind(**data)
 
@@ -229,7 +234,8 @@ def _attempted(progress: Progress, name: str, verdict: Verdict, seconds: float, 
     if not verdict.passed or len(verdict.results) < counted:
         return
     tried.solved = tried.solved or tried.last
-    tried.best_run_seconds = min(filter(None, (tried.best_run_seconds, round(seconds, 3))), default=None)
+    runs = [tried.best_run_seconds, round(seconds, 3)]
+    tried.best_run_seconds = min(run for run in runs if run is not None)
     if tried.started:
         took = round(max(0.0, (now - datetime.fromisoformat(tried.started)).total_seconds()), 3)
         tried.best_seconds = took if tried.best_seconds is None else min(took, tried.best_seconds)
@@ -239,7 +245,8 @@ def _attempted(progress: Progress, name: str, verdict: Verdict, seconds: float, 
 def record_start(task: str) -> tuple[QkvError, ...]:
     """Keep that a starter was written: the clock runs. Raises as `changing`; gives notices about the file."""
     with changing() as progress:
-        progress.tasks.setdefault(task, Tried()).started = datetime.now().astimezone().isoformat(timespec="milliseconds")
+        now = datetime.now().astimezone()
+        progress.tasks.setdefault(task, Tried()).started = now.isoformat(timespec="milliseconds")
     return tuple(progress.notices)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .compare import Outcome, close, fits_kind
+from .compare import Outcome, arranged, close, fits_kind
 from .task import Function, Probe, Property, Task
 from .wire import Array, Unreadable
 
@@ -16,11 +16,14 @@ def why(expected: Any, got: Outcome) -> str:
     """In one word, why an outcome is not the expected one."""
     if got.failure is not None:
         return "error"
+    if got.value is None:
+        return "nothing"
     if isinstance(got.value, Unreadable):
         return "kind"
-    if _shapes(expected) != _shapes(got.value):
+    value = arranged(expected, got.value)
+    if _shapes(expected) != _shapes(value):
         return "shape"
-    pairs = zip(expected if isinstance(expected, tuple) else (expected,), _tuple(got.value))
+    pairs = zip(_tuple(expected), _tuple(value))
     return "differs" if all(fits_kind(e, g) for e, g in pairs) else "kind"
 
 
@@ -33,12 +36,18 @@ def broken(
         for probe in probes
         if probe.name in values
     ]
-    found = ["wrong_shape"] if "shape" in reasons else ["wrong_dtype"] if "kind" in reasons else []
+    named = {"nothing": "returns_nothing", "shape": "wrong_shape", "kind": "wrong_dtype"}
+    found = [mistake for reason, mistake in named.items() if reason in reasons][:1]
     finite = [np.isfinite(a).all() for value in values.values() for a in _tuple(value) if isinstance(a, np.ndarray)]
     wanted = [np.isfinite(a).all() for p in probes for a in _tuple(outcome(task.reference, p).value)]
     if not all(finite) and all(wanted):
-        found.append("not_finite")
+        found.append("all_nan" if values and all(map(_is_nan, values.values())) else "not_finite")
     return (*found, *(p.id for p in task.properties if p.fails(values)))
+
+
+def _is_nan(value: Any) -> bool:
+    """Whether there is nothing but NaN."""
+    return all(isinstance(a, np.ndarray) and a.dtype.kind == "f" and np.isnan(a).all() for a in _tuple(value))
 
 
 def _tuple(value: Any) -> tuple[Any, ...]:

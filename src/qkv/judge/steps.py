@@ -68,17 +68,20 @@ class Step:
     line: int | None = None
 
 
-def steps_of(task: Task, function: Function, probe: Probe) -> dict[str, Array]:
-    """The values of a formula's local variables on a probe, in the order of its lines; its arguments are left out."""
+Steps = dict[tuple[str, str], Array]  # by function and variable: a formula within a formula may use the same names
+
+
+def steps_of(task: Task, function: Function, probe: Probe) -> Steps:
+    """The values of formulas' local variables on a probe, in the order of their lines; arguments are left out."""
 
     def wanted(code: CodeType) -> bool:
         return code in FORMULAS
 
-    found: dict[str, Array] = {}
+    found: Steps = {}
     for sight in watched(lambda: drive(function, None, own_calls(task, probe)), wanted):
         arguments = {name for code in FORMULAS if code.co_name == sight.function for name in parameters(code)}
         if sight.name not in arguments and not sight.name.endswith("()"):
-            found[sight.name] = decode(sight.data)
+            found[sight.function, sight.name] = decode(sight.data)
     return found
 
 
@@ -99,21 +102,22 @@ def first_step(task: Task, probe: Probe, got: Outcome, mistake: Function | None)
     right = steps_of(task, task.formula, probe)
     if mistake is not None:
         wrong = steps_of(task, mistake, probe)
-        name = next((n for n, value in right.items() if n in wrong and not equal(value, wrong[n])), None)
-        if name is not None:
-            found = next((sight for sight in got.seen if equal(wrong[name], sight[3])), None)
-            return _step(name, right[name], found) if found else Step(name, right[name], wrong[name])
+        at = next((key for key, value in right.items() if key in wrong and not equal(value, wrong[key])), None)
+        if at is not None:
+            found = next((sight for sight in got.seen if equal(wrong[at], sight[3])), None)
+            return _step(at[1], right[at], found) if found else Step(at[1], right[at], wrong[at])
     return _by_names(task, right, got)
 
 
-def _by_names(task: Task, right: dict[str, Array], got: Outcome) -> Step | None:
+def _by_names(task: Task, right: Steps, got: Outcome) -> Step | None:
     """Without a known mistake: the first step that the learner has under a usual name, and has differently."""
     computed = [sight for sight in got.seen if sight[1].endswith("()") or sight[1] not in task.parameters]
     reached = [any(equal(value, sight[3]) for sight in computed) for value in right.values()]
     n_right = len(reached) - reached[::-1].index(True) if any(reached) else 0  # what came before was done in one go
-    for name, value in list(right.items())[n_right:]:
+    for (_, name), value in list(right.items())[n_right:]:
         usual = task.aliases.get(name, ()) + ALIASES.get(name, (name,))
-        found = [s for s in computed if s[1] in usual and not any(equal(other, s[3]) for other in right.values())]
+        named = [s for s in computed if s[1] in usual and s[3].shape == value.shape]
+        found = [s for s in named if not any(equal(other, s[3]) for other in right.values())]
         if found:
             return _step(name, value, found[0])
     return None

@@ -105,9 +105,8 @@ class Verdict:
         """The one line."""
         line = words.say(f"judge.status.{self.status}", self.lang, failed=self.failed, total=len(self.results))
         named = [m for m in self.mistakes if m != "no_match"]
-        if self.status == "wrong" and named:
-            return line + "".join(f" {explained(self.task, name).means[self.lang]}" for name in named)
-        return f"{line} {self.because}" if self.because else line
+        said = [explained(self.task, name).means[self.lang] for name in named] if self.status == "wrong" else []
+        return (" " if self.lang == "en" else "").join(filter(None, [line, *(said or [self.because])]))
 
     @property
     def because(self) -> str:

@@ -161,3 +161,5 @@ def arrays(value: Any) -> Iterator[Array]:
             yield from arrays(item)
     elif isinstance(value, dict):
         yield from arrays(list(value.values()))
+    elif isinstance(value, Stream):
+        yield from arrays(value.values)

@@ -35,8 +35,14 @@ class Rotary:
 
     @property
     def by_length(self) -> bool:
-        """Whether the angles depend on how long the sequence is: then keys that were turned do not fit later ones."""
+        """Whether it turns by the length of the whole sequence too."""
         return isinstance(self.scaling, DynamicNTK | LongRoPE)
+
+    def regime(self, length: int) -> int:
+        """Sequences of two lengths are turned alike if this is the same: some scalings depend on the length."""
+        if isinstance(self.scaling, DynamicNTK):
+            return max(length, self.scaling.original_length)
+        return int(isinstance(self.scaling, LongRoPE) and length > self.scaling.original_length)
 
     def __call__(self, x: Array, positions: Array) -> Array:
         turning: Array | tuple[Array, Array] = positions
@@ -213,10 +219,7 @@ class MultiHeadAttention:
         q_rot = q if self.rotary is None else self.rotary(q, positions)
         k_rot = k if self.rotary is None else self.rotary(k, positions)
         keys, values = k_rot, v
-        if cache is not None and self.rotary is not None and self.rotary.by_length:
-            kept, values, rules["offset"] = cache.append(k, v)
-            keys = self.rotary(kept, positions[..., :1] + np.arange(-rules["offset"], x.shape[-2]))
-        elif cache is not None:
+        if cache is not None:
             keys, values, rules["offset"] = cache.append(k_rot, v)
         heads = attention(q_rot, keys, values, **{**self.rules, **rules})
         joined = merge_heads(heads)

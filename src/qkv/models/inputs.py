@@ -51,6 +51,11 @@ def read_given(given: Given, encode: Callable[[str], Sequence[int]]) -> tuple[li
     return [_ids(item) for item in given], False
 
 
+def is_text(given: Given) -> bool:
+    """Whether it is text, or a list of texts, that was given."""
+    return isinstance(given, str) or (len(given) > 0 and isinstance(given[0], str))  # type: ignore[arg-type, index]
+
+
 def _ids(given: Any) -> Array:
     try:
         ids = np.asarray(given)
@@ -63,7 +68,7 @@ def _ids(given: Any) -> Array:
     return ids.astype(np.intp)
 
 
-def check_ids(sequences: Sequence[Array], vocab_size: int, n_positions: int, n_special: int = 0) -> None:
+def check_ids(sequences: Sequence[Array], vocab_size: int, n_positions: int | None, n_special: int = 0) -> None:
     """Each sequence has a token of its own beside the special ones, fits into the model, and knows only its vocabulary.
 
     Raises
@@ -74,7 +79,7 @@ def check_ids(sequences: Sequence[Array], vocab_size: int, n_positions: int, n_s
     for index, ids in enumerate(sequences):
         if len(ids) <= n_special:
             raise ArgumentError("empty_text" if len(sequences) == 1 else "empty_text_at", index=index)
-        if len(ids) > n_positions:
+        if n_positions is not None and len(ids) > n_positions:
             raise ArgumentError("too_long", size=len(ids), limit=n_positions)
         wrong = ids[(ids < 0) | (ids >= vocab_size)]
         if wrong.size:
@@ -95,6 +100,22 @@ def padded(sequences: Sequence[Array]) -> tuple[Array, Array]:
     for row, ids in zip(rows, sequences):
         row[: len(ids)] = ids
     return rows, lengths
+
+
+def left_padded(sequences: Sequence[Array]) -> tuple[Array, Array]:
+    """The sequences as rows (B, T) that end together, filled up with 0 on the left, and where each starts (B,).
+
+    Examples
+    --------
+    >>> ids, starts = left_padded([np.array([7, 8, 9]), np.array([5])])
+    >>> ids.tolist(), starts.tolist()
+    ([[7, 8, 9], [0, 0, 5]], [0, 2])
+    """
+    longest = max((len(ids) for ids in sequences), default=0)
+    rows = np.zeros((len(sequences), longest), np.intp)
+    for row, ids in zip(rows, sequences):
+        row[longest - len(ids) :] = ids
+    return rows, np.array([longest - len(ids) for ids in sequences], np.intp)
 
 
 def batches(sequences: Sequence[Array], batch_size: int) -> Iterator[list[int]]:

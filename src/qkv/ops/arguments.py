@@ -67,6 +67,11 @@ class Call:
         return working_dtype(self.dtype)
 
     @property
+    def work(self) -> int:
+        """How many multiply-adds the two products take when nothing is hidden."""
+        return math.prod(self.scores) * (self.given[0].shape[-1] + self.given[2].shape[-1])
+
+    @property
     def q(self) -> Array:
         """(..., H, Tq, d_k), in the working dtype."""
         return self.given[0].astype(self.working, copy=False)
@@ -144,13 +149,15 @@ def read_call(
     i, j = _positions(offset, scores, rule, bias)
     seen = None if mask is None or isinstance(mask, Rule) else _mask_array(mask, scores)
     if rule is not None:
-        answer = _probed("mask", rule, i, j, scores)
-        if not isinstance(answer, Rule):  # a table that does not depend on the positions it is asked for
-            rule, seen = None, answer if seen is None else seen & answer
+        table = _whole_table("mask", rule, i, j, scores)
+        if table is not None:
+            rule, seen = None, table if seen is None else seen & table
     added: Array | Bias | None = None
-    if bias is not None:
-        given = _probed("bias", bias, i, j, scores) if isinstance(bias, Bias) else bias
-        added = given if isinstance(given, Bias) else np.atleast_2d(_bias_array(given, scores))
+    if isinstance(bias, Bias):
+        table = _whole_table("bias", bias, i, j, scores)
+        added = bias if table is None else np.atleast_2d(_summand(table))
+    elif bias is not None:
+        added = np.atleast_2d(_bias_array(bias, scores))
     return Call(
         given=(q, k, v),
         mask=None if seen is None else np.atleast_2d(seen),
@@ -237,10 +244,10 @@ def _positions(
     return start + np.arange(Tq), np.arange(Tk)
 
 
-def _probed(name: str, rule: Rule | Bias, i: Array, j: Array, scores: tuple[int, ...]) -> Rule | Bias | Array:
-    """The rule, once its answer at the corners is known to be fit; else its answer for all positions.
+def _whole_table(name: str, rule: Rule | Bias, i: Array, j: Array, scores: tuple[int, ...]) -> Array | None:
+    """None if the rule can be asked for one tile at a time; else its answer for all positions.
 
-    A rule is asked for one tile at a time, so what it cannot answer must show here.
+    It is tried at the corners, so that what it cannot answer shows here and not halfway through.
     """
     Tq, Tk = scores[-2:]
     corners = np.asarray(rule(i[..., [0, -1]], j[[0, -1]])) if Tq and Tk else np.empty(0)
@@ -250,7 +257,7 @@ def _probed(name: str, rule: Rule | Bias, i: Array, j: Array, scores: tuple[int,
         _summand(corners)
     sizes = (whole if size == 2 else 1 for size, whole in zip(corners.shape[-2:], (Tq, Tk)))
     _fits(name, np.broadcast_to(False, (*corners.shape[:-2], *sizes)), scores)
-    return rule
+    return None
 
 
 def _mask_array(mask: ArrayLike, scores: tuple[int, ...]) -> Array:

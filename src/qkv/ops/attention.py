@@ -5,7 +5,6 @@ The rules of the edges (masks, empty rows, NaN, precision) are written in the do
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from .masks import Rule
 from .settings import settings
 from .tiled import tiled
 
-TINY = 1 << 15  # scores
+TINY = 1 << 22  # multiply-adds
 
 
 def attention(
@@ -100,7 +99,7 @@ def attention(
         q, k, v, mask=mask, bias=bias, causal=causal, window=window, offset=offset, scale=scale, softcap=softcap,
         sinks=sinks,
     )  # fmt: skip
-    if not return_weights and takes_tiles(call):
+    if takes_tiles(call, return_weights):
         out, lse = tiled(call)
         return (out, lse) if return_lse else out
     with np.errstate(all="ignore"):  # NaN and infinity are answers here, not accidents
@@ -111,16 +110,17 @@ def attention(
         if return_weights:
             results.append(weights.astype(call.dtype, copy=False))
         if return_lse:
-            results.append(row_logsumexp(masked, call.sinks))
+            results.append(np.array(np.broadcast_to(row_logsumexp(masked, call.sinks), call.scores[:-1])))
     return out if len(results) == 1 else tuple(results)
 
 
-def takes_tiles(call: Call) -> bool:
+def takes_tiles(call: Call, return_weights: bool) -> bool:
     """The one choice between the paths, which give the same result beyond rounding.
 
-    Whoever watches sees every score, so the definition runs. It is also the faster one for few scores, where planning
-    tiles and calling a product for each costs more than the formula. Everything else goes by tiles.
+    Whoever watches, or asks for the weights, sees every score: the definition. It is also the faster one for few
+    scores, where planning tiles and calling a product for each costs more than the formula. All else goes by tiles.
     """
-    if (forced := settings().force) is not None:
-        return forced == "tiled"
-    return watcher.get() is None and math.prod(call.scores) > TINY
+    if return_weights or watcher.get() is not None:
+        return False
+    forced = settings().force
+    return forced == "tiled" if forced else call.work > TINY

@@ -8,87 +8,17 @@ What becomes of a row depends on what that row may look at and on nothing else: 
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from .arguments import Call
+from .blocks import POWER, UNIT, Block, Blocks, Operands, Task
 from .dense import dense, row_logsumexp
 from .precision import Array
-from .threads import scratch
-from .tiles import FEW_ROWS, Piece, Sizes, of_head, visible, whole_piece
+from .tiles import Sizes, of_head, visible, whole_piece
 
 ODD_ROWS = 16  # rows with an infinity or NaN are computed by the definition, so many at a time
-
-
-def _exponential() -> tuple[Any, float]:
-    """The faster of exp and exp2 here, and what logits are multiplied with for it.
-
-    NumPy has a vectorised exp2 where it was built with Intel's short vector library: on Linux with AVX-512.
-    """
-    simd: Any = np.show_config(mode="dicts")
-    fast = {"AVX512_SKX", "X86_V4"} & set(simd["SIMD Extensions"].get("found", []))
-    return (np.exp2, float(np.log2(np.e))) if fast and sys.platform == "linux" else (np.exp, 1.0)
-
-
-POWER, UNIT = _exponential()
-
-
-class Operands:
-    """q, k and v with the axes of the whole batch, none of them copied."""
-
-    def __init__(self, call: Call) -> None:
-        self.lead = call.scores[:-3]
-        arrays = [x if x.ndim > 2 else x[None] for x in call.given]
-        self.q, self.k, self.v = (np.broadcast_to(x, (*self.lead, *x.shape[-3:])) for x in arrays)
-        self.n_heads = self.q.shape[-3]
-        self.group = self.n_heads // max(1, self.k.shape[-3])
-
-
-@dataclass(frozen=True)
-class Task:
-    """One tile of queries of one batch member, for one head or for heads that share their keys."""
-
-    at: tuple[int, ...]
-    heads: slice
-    kv_head: int
-    rows: slice
-    keys: slice
-    pieces: list[Piece]
-    part: int = 0
-
-    @property
-    def n_heads(self) -> int:
-        return self.heads.stop - self.heads.start
-
-    def rows_of(self, piece: Piece) -> slice:
-        """Where the rows of a piece stand among those of the task. Only the tile of a single head is ever cut."""
-        if self.n_heads > 1:
-            return slice(None)
-        return slice(piece.rows.start - self.rows.start, piece.rows.stop - self.rows.start)
-
-
-@dataclass(frozen=True)
-class Block:
-    """What a rectangle of scores is made of: q (heads * queries, d_k), k and v, what is added and what is seen."""
-
-    n_heads: int
-    q: Array
-    k: Array
-    v: Array
-    added: Array | None
-    seen: Array | None
-
-    def by_head(self, scores: Array) -> Array:
-        """(heads * queries, keys) as (heads, queries, keys)."""
-        return scores.reshape(self.n_heads, -1, scores.shape[-1])
-
-    def hide(self, scores: Array, value: float) -> None:
-        """Put `value` wherever a key may not be looked at."""
-        if self.seen is not None:
-            np.copyto(self.by_head(scores), scores.dtype.type(value), where=~self.seen)
 
 
 class Sums:
@@ -101,15 +31,14 @@ class Sums:
         self.shifted = False
 
 
-class Online:
+class Online(Blocks):
     """What one thread needs to do tasks: scratch arrays, and where the results go."""
 
     def __init__(self, call: Call, operands: Operands, sizes: Sizes, out: Array, lse: Array) -> None:
-        self.call, self.operands, self.dtype = call, operands, call.working
+        super().__init__(call, operands, sizes)
         self.result, self.lse = out, lse
         n_rows, d_v = sizes.rows * sizes.stacked, call.given[2].shape[-1]
-        self.scores = scratch("scores", n_rows * sizes.keys, self.dtype)
-        self.product = scratch("product", n_rows * d_v, self.dtype)
+        self.product = self.scratch("product", n_rows * d_v)
         self.ones = np.ones(sizes.keys, self.dtype)
         exponent = np.finfo(self.dtype).maxexp * 5 // 16
         self.low, self.high = self.dtype.type(2.0**-exponent), self.dtype.type(2.0**exponent)
@@ -177,44 +106,6 @@ class Online:
         sums.shift[rows] = shift
         sums.shifted = True
 
-    # --- operands ---------------------------------------------------------------------------------------------------
-
-    def queries(self, task: Task) -> Array:
-        """(heads * queries, d_k), scaled so that `POWER` of a product is exp of a score."""
-        call = self.call
-        factor = call.scale * UNIT if call.softcap is None else call.scale / call.softcap
-        q = self.operands.q[task.at][task.heads, task.rows]
-        return np.multiply(q, self.dtype.type(factor), dtype=self.dtype).reshape(-1, q.shape[-1])
-
-    def rows_of(self, x: Array, task: Task, keys: slice) -> Array:
-        """Rows of k or v, in the working dtype."""
-        return x[task.at][task.kv_head, keys].astype(self.dtype, copy=False)
-
-    def block(self, task: Task, piece: Piece, q: Array, finite_v: bool) -> Block:
-        k, v = (self.rows_of(x, task, piece.keys) for x in (self.operands.k, self.operands.v))
-        if finite_v:
-            v = np.where(np.isfinite(v), v, self.dtype.type(0))
-        added = None if piece.added is None else of_head(piece.added(), task.at, task.heads)
-        return Block(task.n_heads, q, k, v, added, visible(piece, added, task.at, task.heads))
-
-    def logits(self, block: Block) -> Array:
-        """(rows, keys), in units of `POWER`. For few queries the transposed product is faster."""
-        n, m = len(block.q), len(block.k)
-        flat = self.scores[: n * m]
-        if n <= FEW_ROWS:
-            logits = flat.reshape(m, n).T
-            np.matmul(block.k, np.ascontiguousarray(block.q.T), out=logits.T)
-        else:
-            logits = flat.reshape(n, m)
-            np.matmul(block.q, block.k.T, out=logits)
-        if self.call.softcap is not None:
-            np.tanh(logits, out=logits)
-            logits *= self.dtype.type(self.call.softcap * UNIT)
-        if block.added is not None:
-            by_head = block.by_head(logits)
-            by_head += np.multiply(block.added, self.dtype.type(UNIT), dtype=self.dtype, casting="unsafe")
-        return logits
-
     # --- results ----------------------------------------------------------------------------------------------------
 
     def results(self, task: Task, sums: Sums) -> tuple[Array, Array]:
@@ -254,20 +145,22 @@ class Online:
             for start in range(0, n, ODD_ROWS):
                 rows = slice(head * n + start, head * n + min(start + ODD_ROWS, n))
                 if (odd := wrong[rows]).any():
-                    defined = self.defined(task, head, slice(task.rows.start + start, task.rows.start + start + len(odd)))
+                    defined = self.defined(
+                        task, head, slice(task.rows.start + start, task.rows.start + start + len(odd))
+                    )
                     out[rows][odd], lse[rows][odd] = (x[odd] for x in defined)
 
     def survey(self, task: Task) -> tuple[Array, Array]:
         """Which rows may look at a key, and which at one whose value is an infinity or NaN."""
-        finite = np.isfinite(self.rows_of(self.operands.v, task, slice(None))).all(axis=1)
+        finite = np.asarray(np.isfinite(self.rows_of(self.operands.v, task, slice(None))).all(axis=1))
         sees_key, sees_odd = (np.zeros((task.n_heads, task.rows.stop - task.rows.start), bool) for _ in range(2))
         for piece in task.pieces:
             added = None if piece.added is None else of_head(piece.added(), task.at, task.heads)
             seen = visible(piece, added, task.at, task.heads)
-            odd = ~finite[piece.keys]
             rows = slice(piece.rows.start - task.rows.start, piece.rows.stop - task.rows.start)
-            sees_key[:, rows] |= True if seen is None else seen.any(axis=-1)
-            sees_odd[:, rows] |= odd.any() if seen is None else (seen & odd).any(axis=-1)
+            seen = np.ones((1, 1), bool) if seen is None else seen
+            sees_key[:, rows] |= seen.any(axis=-1)
+            sees_odd[:, rows] |= (seen & ~finite[piece.keys]).any(axis=-1)
         return sees_key.reshape(-1), sees_odd.reshape(-1)
 
     def defined(self, task: Task, head: int, rows: slice) -> tuple[Array, Array]:

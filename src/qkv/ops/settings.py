@@ -27,7 +27,7 @@ class Settings:
     query_tile, key_tile : int or None
         Rows and columns of a tile of scores. By default about a megabyte, which stays in a core's own cache.
     force : "dense", "tiled" or None
-        Always take that path, however small the call.
+        Take that path, however small the call. Whoever watches or asks for the weights gets "dense" all the same.
     """
 
     threads: int | None = None
@@ -52,6 +52,11 @@ def config(**changes: Any) -> Iterator[Settings]:
     ----------
     threads, query_tile, key_tile, force
         See `Settings`.
+
+    Returns
+    -------
+    context manager
+        It gives the settings that hold inside.
 
     Raises
     ------

@@ -10,17 +10,18 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from .precision import Array
 from .settings import allowed_cores, asked_threads
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 Task = TypeVar("Task")
 
@@ -39,6 +40,8 @@ class _Blas:
 
     def libraries(self) -> list[Any]:
         if self._libraries is None:
+            from threadpoolctl import ThreadpoolController  # only computing needs it, not importing
+
             self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
         return self._libraries
 
@@ -151,6 +154,8 @@ def run(tasks: Iterator[Task], worker: Callable[[], Callable[[Task], None]], n_t
 
 def _submit(work: Callable[[], None]) -> Future[None] | None:
     """`work` on another thread, in this thread's context; None when the interpreter is already going down."""
+    from concurrent.futures import ThreadPoolExecutor
+
     global _pool
     with _pool_lock:
         if _pool is None:

@@ -7,16 +7,18 @@ exp(score - shift) v. Dao et al., arXiv 2205.14135 and 2307.08691; Milakov and G
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from .arguments import Call
+from .blocks import Operands, Task
 from .merge import merge
-from .online import Online, Operands, Task
+from .online import Online
 from .precision import Array
 from .threads import run, thread_count
-from .tiles import Sizes, pieces, tile_rows
+from .tiles import Sizes, parts, pieces, tile_rows
 
 SMALL_WORK = 1 << 24  # multiply-adds that are done before another thread has woken up
 
@@ -32,12 +34,11 @@ def tiled(call: Call) -> tuple[Array, Array]:
     operands = Operands(call)
     n_heads, (Tq, Tk) = operands.n_heads, call.scores[-2:]
     d_v = call.given[2].shape[-1]
-    n_members = int(np.prod(operands.lead, dtype=int))
-    work = n_members * n_heads * Tq * Tk * (call.given[0].shape[-1] + d_v)
-    n_threads = 1 if work < SMALL_WORK else thread_count()
+    n_members = math.prod(operands.lead)
+    n_threads = 1 if call.work < SMALL_WORK else thread_count()
     sizes = Sizes.of(call, operands.group, n_members * n_heads, n_threads)
     n_tasks = n_members * n_heads // sizes.stacked * -(-Tq // sizes.rows)
-    n_parts = 1 if n_tasks >= n_threads else min(-(-n_threads // max(1, n_tasks)), -(-Tk // sizes.keys)) or 1
+    n_parts = parts(n_tasks, n_threads, Tk, sizes.keys)
     out = np.empty((n_parts, *operands.lead, n_heads, Tq, d_v), call.dtype if n_parts == 1 else call.working)
     lse = np.empty((n_parts, *operands.lead, n_heads, Tq), call.working)
     with np.errstate(all="ignore"):

@@ -20,11 +20,12 @@ from .precision import Array
 from .settings import settings
 
 SCORES_BYTES = 1 << 20  # of a tile: what a core's own cache holds
-QUERY_TILE = 1024
+QUERY_TILE = 1024  # tall tiles: a BLAS packs the keys anew for each product
 KEY_TILES = 64, 4096
-ROUND = 64
-STRIP = 256
-FEW_ROWS = 32
+ROUND = 64  # sizes and bounds of tiles are multiples of this where they can be
+STRIP = 256  # no tile of fewer rows is cut further along a rule's edge: calls would cost more than masked scores
+FEW_ROWS = 64  # up to here the heads that share keys are stacked, and scores computed transposed
+FEWEST_ROWS = 16  # up to here a small product pays
 SMALL_PRODUCT = 1_000_000  # multiply-adds up to which a BLAS may skip packing its operands
 
 
@@ -37,7 +38,7 @@ class Piece:
     rows, keys : slice
         Of all queries, and of all keys.
     masks : tuple of bool ndarray
-        What must hold there, each (..., rows, keys). None: everything may be seen.
+        What must hold there, each (..., rows, keys); none where everything may be seen.
     added : callable () -> (..., rows, keys) ndarray, or None
     """
 
@@ -67,13 +68,20 @@ class Sizes:
         rows = settings().query_tile or min(QUERY_TILE, max(ROUND, _up(wanted)), _up(Tq))
         rows = max(1, min(rows, Tq))
         width = call.given[0].shape[-1] + 1
-        if rows * stacked <= FEW_ROWS:
+        if rows * stacked <= FEWEST_ROWS:
             keys = SMALL_PRODUCT // (rows * stacked * width)
         else:
             keys = SCORES_BYTES // (call.working.itemsize * rows)
         low, high = KEY_TILES
         keys = settings().key_tile or min(high, max(low, keys // low * low))
         return cls(rows, max(1, min(keys, Tk)), stacked)
+
+
+def parts(n_tasks: int, n_threads: int, Tk: int, tile: int) -> int:
+    """Into how many runs the keys are split so that no thread is left without a task."""
+    if n_tasks >= n_threads or not n_tasks:
+        return 1
+    return max(1, min(-(-n_threads // n_tasks), -(-Tk // tile)))
 
 
 def tile_rows(call: Call, size: int) -> Iterator[slice]:
@@ -86,7 +94,9 @@ def tile_rows(call: Call, size: int) -> Iterator[slice]:
 def pieces(call: Call, rows: slice, keys: slice, tile: int) -> list[Piece]:
     """What must be computed for these queries, from the last key to the first."""
     return [
-        _piece(call, part, run, cut) for part, section, cut in _sections(call, rows, keys) for run in _runs(section, tile)
+        _piece(call, part, run, cut)
+        for part, section, cut in _sections(call, rows, keys)
+        for run in _runs(section, tile)
     ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from .. import words
 from ..judge.mistakes import explained
 from ..judge.verdict import Shown, Verdict
+from ..judge.wire import arrays
 from ..ops.precision import Array
 from .cells import pad, safe, width, wrap
 from .screen import Screen, printable
@@ -107,7 +108,8 @@ class _Page:
         """The smallest failing input, expected beside yours, and the first step that explains it."""
         tries = self.verdict.task.probe(shown.probe).tries[self.verdict.lang]
         lines = self.wrapped(self.said("smallest", probe=shown.probe, tries=tries))
-        numbers = sum(np.size(value) for call in shown.arguments for value in call if not isinstance(value, dict))
+        given = [value for call in shown.arguments for value in call if not isinstance(value, dict)]
+        numbers = sum(array.size for array in arrays(given))
         for call in shown.arguments:
             for name, value in zip(self.verdict.task.parameters, call):
                 lines += self._argument(name, value, numbers <= MOST_INPUT)
@@ -124,15 +126,18 @@ class _Page:
         self.blocks.append(lines)
 
     def _argument(self, name: str, value: Any, whole: bool) -> list[str]:
-        array = np.asarray(value) if isinstance(value, np.ndarray | list | tuple | int | float) else None
-        if value is None or array is None or array.dtype == object:
-            return []
-        if array.ndim == 0:
-            return self.wrapped(f"{name} = {value}", INDENT)
-        if not whole or array.ndim > 2:
-            return self.wrapped(f"{name} {shape_text(array.shape)}", INDENT)
-        rows = number_rows(array)
         start = f"{name} = "
+        if isinstance(value, bool | int | float):
+            return self.wrapped(f"{start}{value}", INDENT)
+        if isinstance(value, np.ndarray):
+            if not whole or value.ndim > 2:
+                return self.wrapped(f"{name} {shape_text(value.shape)}", INDENT)
+            rows = number_rows(value)
+        elif pieces := list(arrays(value)):  # one after another, each as long as it is
+            rows = [f"[{number_rows(piece)[0]}]" for piece in pieces[:MOST_ROWS]]
+            rows += ["…"] if len(pieces) > MOST_ROWS else []
+        else:
+            return []
         return [
             line
             for i, row in enumerate(rows)

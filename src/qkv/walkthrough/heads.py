@@ -35,13 +35,14 @@ def entropy_ratio(weights: Array, visible: Array | None = None) -> float:
     return float((-terms.sum(axis=-1)[counted] / np.log(seen[counted])).mean()) + 0.0
 
 
-def strongest_link(weights: Array) -> tuple[int, int]:
-    """The query and the key with the largest weight of all.
+def strongest_link(weights: Array, visible: Array | None = None) -> tuple[int, int]:
+    """The query and the key with the largest weight of all; a query that sees one key alone has no choice: it is last.
 
     Examples
     --------
     >>> strongest_link(np.array([[0.5, 0.5], [0.1, 0.9]]))
     (1, 1)
     """
-    i, j = np.unravel_index(int(np.argmax(weights)), weights.shape)
+    free = np.ones(weights.shape, bool) if visible is None else visible.sum(axis=-1, keepdims=True) > 1
+    i, j = np.unravel_index(int(np.argmax(np.where(free, weights, weights - 2))), weights.shape)
     return int(i), int(j)

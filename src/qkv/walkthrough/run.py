@@ -22,6 +22,10 @@ class Run:
     multi_head_output : (n, d_model) ndarray or None
     W_O : (heads * d_v, d_model) ndarray or None
     row : int
+    seen : (n, n) bool ndarray or None
+        Which keys each query may look at, where the set-up does not say it.
+    stages : tuple of (str, (n, n) ndarray)
+        The scores on their way to the softmax, where more happens to them than a division by √d_k.
     """
 
     setup: Setup
@@ -31,6 +35,8 @@ class Run:
     multi_head_output: Array | None
     W_O: Array | None
     row: int
+    seen: Array | None = None
+    stages: tuple[tuple[str, Array], ...] = ()
 
     @property
     def n(self) -> int:
@@ -39,7 +45,7 @@ class Run:
     @property
     def visible(self) -> Array | None:
         """(n, n), which keys each query may look at; None: all."""
-        return np.tri(self.n, dtype=bool) if self.setup.causal else None
+        return np.tri(self.n, dtype=bool) if self.setup.causal else self.seen
 
     def numbered(self, width: int) -> tuple[str, ...]:
         """Column labels 0, 1, 2, ..."""

@@ -20,6 +20,9 @@ from .setup import Setup
 from .tokens import find_token
 from .walk import draw_as
 
+# The scores from their first form to what the softmax gets, as far as an attention has them.
+STAGES = ("scores", "capped", "biased", "masked")
+
 
 class Model(Protocol):
     """What is asked of a model that is looked into."""
@@ -75,7 +78,7 @@ def see(
 
     Parameters
     ----------
-    model : Encoder
+    model : Encoder or Decoder
         As `qkv.load` gives it, with a tokenizer.
     text : str
     layer : int, optional
@@ -106,7 +109,8 @@ def see(
     where = paths[shown].removesuffix(".weights")
     run = _run(model, trace, where, head, tokens, place)
     listed = range(len(weights)) if layer is None else (shown,)
-    overview = (Line("see.heads"), _table(tokens, weights, listed, _own_tokens(model.tokenizer, text, ids)))
+    seen = [_seen(trace, path.removesuffix(".weights")) for path in paths]
+    overview = (Line("see.heads"), _table(tokens, weights, seen, listed, _own_tokens(model.tokenizer, text, ids)))
     facts = {"text": text, "n": len(tokens), "layers": len(weights), "heads": len(weights[0])}
     return Seen(
         tokens, weights, shown, head, overview, steps.one_head(run), trace, Line("see.title", facts),
@@ -126,24 +130,41 @@ def _run(model: Model, trace: Trace, where: str, head: int, tokens: list[str], r
     q, k = trace.get(f"{where}.q_rot", q), trace.get(f"{where}.k_rot", k)
     group = head // (len(q) // len(k))
     Q, K, V = q[head], k[group], v[group]
-    scaled = trace.get(f"{where}.masked", trace[f"{where}.scores"])
+    kept = [(name, trace[path][head]) for name in STAGES if (path := f"{where}.{name}") in trace]
     values = {
-        "Q": Q, "K": K, "V": V, "scores": Q @ K.T, "scaled": scaled[head], "weights": weights[head],
+        "Q": Q, "K": K, "V": V, "scores": Q @ K.T, "scaled": kept[-1][1], "weights": weights[head],
         "output": out[head],
     }  # fmt: skip
     setup = Setup("", d_model=model.settings.d_model, d_k=Q.shape[-1], d_v=V.shape[-1])
-    return Run(setup, tuple(tokens), values, [weights[head]], None, None, row)
+    visible = _seen(trace, where)
+    stages = [("scores", values["scores"]), ("scaled", kept[0][1]), *kept[1:]]
+    stages = [(name, array) for name, array in stages if name != "masked"]
+    usual = len(stages) == 2 and np.allclose(values["scores"] / np.sqrt(setup.d_k), kept[0][1], atol=1e-5)
+    return Run(
+        setup, tuple(tokens), values, [weights[head]], None, None, row,
+        None if visible is None else visible[head], () if usual else tuple(stages),
+    )  # fmt: skip
 
 
-def _table(tokens: list[str], weights: list[Array], layers: Iterable[int], text: slice) -> Table:
+def _seen(trace: Trace, where: str) -> Array | None:
+    """(H, n, n), which keys each query of each head may look at; None: all of them."""
+    masked = trace.get(f"{where}.masked")
+    return None if masked is None else ~np.isneginf(masked)
+
+
+def _table(
+    tokens: list[str], weights: list[Array], seen: list[Array | None], layers: Iterable[int], text: slice
+) -> Table:
     """Entropy and strongest link of every head, that within the text beside that of all tokens."""
     own = tokens[text]
     rows: list[tuple[Any, ...]] = []
     for layer in layers:
         for head, w in enumerate(weights[layer]):
-            i, j = strongest_link(w)
-            row = (layer, head, entropy_ratio(w), _link(tokens, i, j), float(w[i, j]))
-            a, b = strongest_link(w[text, text]) if own else (0, 0)
+            visible = None if (of_layer := seen[layer]) is None else of_layer[head]
+            i, j = strongest_link(w, visible)
+            row = (layer, head, entropy_ratio(w, visible), _link(tokens, i, j), float(w[i, j]))
+            inside = None if visible is None else visible[text, text]
+            a, b = strongest_link(w[text, text], inside) if own else (0, 0)
             between = (_link(tokens, text.start + a, text.start + b), float(w[text, text][a, b])) if own else ()
             rows.append((*row, *between) if len(own) < len(tokens) else row)
     heads = [

@@ -31,7 +31,8 @@ def one_head(run: Run) -> list[Step]:
     shapes = Shapes((("Q", "(n, d_k)", Q.shape), ("K", "(n, d_k)", K.shape), ("V", "(n, d_v)", V.shape)))
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
     start = Step("qkv", "q, k, v", (shapes, token, *_three_rows(run)), tuple(_by_feature(run, name) for name in "QKV"))
-    steps = [start, scores(run), scaling(run), *([mask(run)] if run.setup.causal else []), softmax(run)]
+    between = [on_the_way(run) if run.stages else scaling(run), *([] if run.visible is None else [mask(run)])]
+    steps = [start, scores(run), *between, softmax(run)]
     return [*steps, weighted_sum(run), heat_map(run)]
 
 
@@ -102,6 +103,18 @@ def scaling(run: Run) -> Step:
     return Step("scaling", "scaled = scores / √d_k", (Line("walk.scaling", facts), table), (scaled,))
 
 
+def on_the_way(run: Run) -> Step:
+    """What a model does to the scores besides, or instead of, dividing them by √d_k."""
+    ranges = tuple((name, values.min(), values.max(), values.std()) for name, values in run.stages)
+    table = Table(("", word("smallest"), word("largest"), word("spread")), ranges, digits=(None, 4, 4, 4))
+    raw, scaled = (values for _, values in run.stages[:2])
+    largest = np.unravel_index(np.abs(raw).argmax(), raw.shape)
+    facts = {"scale": scaled[largest] / raw[largest]}
+    name, last = run.stages[-1]
+    formula = " → ".join(name for name, _ in run.stages)
+    return Step("scaling", formula, (Line("see.stages", facts), table), (Matrix(name, last, run.tokens, run.tokens),))
+
+
 def why_scaling(run: Run) -> Step:
     n_keys = min(max(run.n, 2), 16)  # one key alone always weighs 1, and a long sentence adds nothing
     cases = saturation(n_keys, seed=run.setup.seed)
@@ -122,9 +135,13 @@ def why_scaling(run: Run) -> Step:
 
 
 def mask(run: Run) -> Step:
-    return Step(
-        "mask", "scaled[i, j] = -inf,  j > i", (Line("walk.mask"), _by_token(run, "scaled", run.visible)),
-    )  # fmt: skip
+    seen = np.tri(run.n, dtype=bool) if run.visible is None else run.visible
+    parts: tuple[Part, ...] = (Line("walk.mask"),)
+    formula = "scaled[i, j] = -inf,  j > i"
+    if not seen[np.tri(run.n, dtype=bool)].all():
+        size = int(seen.sum(axis=-1).max())
+        parts, formula = (*parts, Line("see.window", {"window": size})), f"{formula}  ∨  j ≤ i - {size}"
+    return Step("mask", formula, (*parts, _by_token(run, "scaled", run.visible)))
 
 
 def softmax(run: Run) -> Step:

@@ -1,0 +1,32 @@
+"""What the commands have in common: lines to the person, and lines aside."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable
+
+from .. import words
+from ..errors import QkvError
+from ..views.screen import Screen, printable, write
+
+
+def screen() -> Screen:
+    """What standard output can show."""
+    return Screen.of(sys.stdout, os.environ)
+
+
+def show(text: str) -> bool:
+    """Text and a new line to standard output; False when nobody reads any more."""
+    return write(sys.stdout, printable(text.rstrip("\n") + "\n", screen()))
+
+
+def aside(line: str) -> None:
+    """A line to standard error: it spoils no output."""
+    write(sys.stderr, printable(line + "\n", Screen.of(sys.stderr, os.environ, color="never")))
+
+
+def tell(notices: Iterable[QkvError], lang: str) -> None:
+    """Notices to standard error."""
+    for notice in notices:
+        aside(words.message(notice, lang))

@@ -1,0 +1,130 @@
+"""The same random decoders in transformers and here, made on the spot: settings that the files in git do not cover."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scripts.make_tiny_models import FAMILIES, randomised
+
+from qkv.models import load, sampling
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+
+LENGTHS = (3, 19, 37)
+N_NEW = 9
+CLOSE = 1e-4
+YARN = {"rope_type": "yarn", "factor": 3.0, "original_max_position_embeddings": 11, "rope_theta": 500.0}
+LONG = {"rope_type": "longrope", "rope_theta": 500.0, "original_max_position_embeddings": 13}
+
+VARIANTS: list[tuple[str, dict[str, Any]]] = [
+    *((name, {}) for name in FAMILIES),
+    ("llama", {"rope_parameters": {"rope_type": "default", "rope_theta": 1e6}, "head_dim": None, "hidden_size": 24}),
+    ("llama", {"rope_parameters": {"rope_type": "linear", "factor": 2.5, "rope_theta": 500.0}}),
+    ("llama", {"rope_parameters": {"rope_type": "dynamic", "factor": 3.0, "rope_theta": 500.0},
+               "max_position_embeddings": 15}),
+    ("llama", {"rope_parameters": YARN}),
+    ("llama", {"rope_parameters": YARN | {"beta_fast": 4.0, "beta_slow": 0.5, "truncate": False}}),
+    ("llama", {"rope_parameters": YARN | {"mscale": 0.7, "mscale_all_dim": 0.9}}),
+    ("llama", {"rope_parameters": YARN | {"attention_factor": 1.3}}),
+    ("llama", {"rope_parameters": LONG | {
+        "short_factor": [1.0, 1.2, 1.5], "long_factor": [2.0, 5.0, 9.0], "factor": 2.0}}),
+    ("llama", {"tie_word_embeddings": True, "attention_bias": False, "mlp_bias": False, "hidden_act": "gelu_new"}),
+    ("mistral", {"sliding_window": None}),
+    ("mistral", {"sliding_window": 1}),
+    ("qwen2", {"use_sliding_window": True, "max_window_layers": 1, "tie_word_embeddings": False}),
+    ("qwen3", {"layer_types": ["full_attention", "sliding_attention", "full_attention"], "attention_bias": True}),
+    ("gemma2", {"attn_logit_softcapping": None, "final_logit_softcapping": None, "attention_bias": True}),
+    ("gemma2", {"layer_types": ["full_attention"] * 3}),
+    ("gemma3", {"layer_types": None, "num_hidden_layers": 7, "final_logit_softcapping": 2.0}),
+    ("gpt2", {"n_inner": None, "activation_function": "gelu"}),
+    ("gpt2", {"tie_word_embeddings": False}),
+    ("gpt_neox", {"use_parallel_residual": False}),
+    ("gpt_neox", {"attention_bias": False, "tie_word_embeddings": True, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 100.0, "partial_rotary_factor": 1.0}}),
+    ("opt", {"do_layer_norm_before": False}),
+    ("opt", {"enable_bias": False, "activation_function": "gelu"}),
+    ("bloom", {"n_head": 6}),
+    ("falcon", {"new_decoder_architecture": False, "multi_query": True, "bias": False}),
+    ("falcon", {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": 6}),
+    ("falcon", {"new_decoder_architecture": False, "multi_query": True, "parallel_attn": False}),
+    ("falcon", {"num_ln_in_parallel_attn": 1}),
+    ("phi3", {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}),
+    ("phi3", {"hidden_size": 40, "rope_parameters": LONG | {
+        "partial_rotary_factor": 0.5, "short_factor": [1.0, 1.5], "long_factor": [2.0, 7.0]}}),
+    ("olmo2", {"num_key_value_heads": 5, "attention_bias": True}),
+    ("smollm3", {"use_sliding_window": False, "no_rope_layers": [0, 1, 1, 0, 1], "attention_bias": True,
+                 "mlp_bias": True}),
+]  # fmt: skip
+
+
+def made(family: str, changes: dict[str, Any], directory: Path) -> Any:
+    name, values = FAMILIES[family]
+    settings = {"eos_token_id": None, "bos_token_id": None, "pad_token_id": None, "attn_implementation": "eager"}
+    config = getattr(transformers, f"{name}Config")(**{**settings, **values, **changes})
+    head = "LMHeadModel" if name == "GPT2" else "ForCausalLM"
+    peer = randomised(getattr(transformers, f"{name.removesuffix('Text')}{head}")(config), seed=len(changes))
+    peer.float().save_pretrained(directory)
+    return peer
+
+
+@pytest.mark.parametrize(("family", "changes"), VARIANTS, ids=[f"{f}-{'-'.join(c)}" for f, c in VARIANTS])
+def test_random_decoders(family: str, changes: dict[str, Any], tmp_path: Path) -> None:
+    peer = made(family, changes, tmp_path)
+    model = load(tmp_path)
+    worst = 0.0
+    for length in LENGTHS:
+        ids = np.random.default_rng(length).integers(0, 67, length)
+        with torch.no_grad():
+            expected = peer(torch.tensor(ids)[None]).logits[0].numpy()
+        worst = max(worst, float(np.abs(model.logits(ids) - expected).max()))
+    print(f"{family} {worst:.1e}")
+    assert worst < CLOSE
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greedy_and_beside_padding(family: str, tmp_path: Path) -> None:
+    """Where both round, a tie could go either way: these seeds have none."""
+    peer, prompts = made(family, {}, tmp_path), [np.random.default_rng(n).integers(0, 67, n) for n in (5, 11, 13)]
+    model = load(tmp_path)
+    expected = []
+    for ids in prompts:
+        with torch.no_grad():
+            out = peer.generate(torch.tensor(ids)[None], do_sample=False, max_new_tokens=N_NEW)
+        expected.append(out[0, len(ids) :].tolist())
+    assert model.generate(prompts, max_new_tokens=N_NEW) == expected
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "value"),
+    [
+        (sampling.temperature, "TemperatureLogitsWarper", 0.7), (sampling.top_k, "TopKLogitsWarper", 5),
+        (sampling.top_p, "TopPLogitsWarper", 0.6), (sampling.top_p, "TopPLogitsWarper", 0.93),
+        (sampling.min_p, "MinPLogitsWarper", 0.15),
+    ],
+)  # fmt: skip
+def test_the_rules_of_sampling(ours: Any, theirs: str, value: Any) -> None:
+    for seed in range(50):
+        logits = np.random.default_rng(seed).normal(0, 2, 31)
+        expected = getattr(transformers, theirs)(value)(None, torch.tensor(logits)[None])[0].numpy()
+        np.testing.assert_allclose(ours(logits, value), expected, rtol=1e-12)
+
+
+def test_the_penalty_of_repetition() -> None:
+    logits, seen = np.random.default_rng(0).normal(0, 2, 31), [3, 7, 7, 30]
+    theirs = transformers.RepetitionPenaltyLogitsProcessor(1.3)(torch.tensor([seen]), torch.tensor(logits)[None])[0]
+    np.testing.assert_allclose(sampling.repetition_penalty(logits, set(seen), 1.3), theirs.numpy(), rtol=1e-12)
+
+
+def test_parts_as_transformers_writes_them(tmp_path: Path) -> None:
+    _, values = FAMILIES["llama"]
+    peer = randomised(transformers.LlamaForCausalLM(transformers.LlamaConfig(**values)))
+    peer.float().save_pretrained(tmp_path, max_shard_size="20KB")
+    assert (tmp_path / "model.safetensors.index.json").exists()
+    ids = np.arange(2, 19)
+    with torch.no_grad():
+        expected = peer(torch.tensor(ids)[None]).logits[0].numpy()
+    np.testing.assert_allclose(load(tmp_path).logits(ids), expected, rtol=0, atol=CLOSE)

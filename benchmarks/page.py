@@ -20,8 +20,8 @@ TEXTS = {
         "memory": "## Memory, causal, 8 heads of width 64", "trace": "## What it costs that everything can be watched",
         "import": "## Import and size",
         "rule": "## Which path runs\n\nA recorder or `return_weights=True` asks for every score: the definition runs. "
-        "So it does up to {tiny} multiply-adds, where it is faster. Everything else goes tile by tile, on as many threads "
-        "as `QKV_NUM_THREADS` says, else the setting of NumPy's BLAS, else the cores the process may use. "
+        "So it does up to {tiny} multiply-adds, where it is faster. Everything else goes tile by tile, on as many "
+        "threads as `QKV_NUM_THREADS` says, else the setting of NumPy's BLAS, else the cores the process may use. "
         "`qkv.ops.config(threads=, query_tile=, key_tile=, force=)` overrides all of it inside a `with` block; results "
         "stay the same beyond rounding.",
     },

@@ -63,10 +63,11 @@ def language_of(page: Path) -> str:
 
 
 def blocks(text: str) -> list[Block]:
-    return [
-        Block(found[2], found[4], text[: found.start(4)].count("\n"), "".join(TITLE.findall(found[3])))
-        for found in FENCE.finditer(text)
-    ]
+    return [block_of(found) for found in FENCE.finditer(text)]
+
+
+def block_of(found: re.Match[str]) -> Block:
+    return Block(found[2], found[4], found.string[: found.start(4)].count("\n"), "".join(TITLE.findall(found[3])))
 
 
 def needs_model(text: str) -> bool:
@@ -191,21 +192,30 @@ def examples(page: Path) -> doctest.DocTest | None:
     return test if test.examples else None
 
 
+def console(page: Path, text: str) -> str:
+    """A console block with what its commands print; excerpts stay, and one that is none any more is named."""
+    pieces = []
+    for command, shown in commands(text):
+        real = run(command)
+        kept = LEFT_OUT in shown
+        if kept and not shows(shown, real):
+            print(f"{name_of(page)}: the excerpt of `{command}` must be made by hand")
+        pieces += [f"$ {command}", *(shown if kept else real)]
+    return "\n".join(pieces) + "\n"
+
+
 def rewrite(page: Path) -> None:
     """Put what really comes out in the place of what is shown."""
-    text = page.read_text(encoding="utf-8")
-    for block in blocks(text):
+
+    def real(found: re.Match[str]) -> str:
+        block = block_of(found)
         if block.title:
             block.write()
         elif block.kind == "console":
-            pieces = []
-            for command, shown in commands(block.text):
-                real = run(command)
-                kept = LEFT_OUT in shown
-                if kept and not shows(shown, real):
-                    print(f"{name_of(page)}: the excerpt of `{command}` must be made by hand")
-                pieces += [f"$ {command}", *(shown if kept else real)]
-            text = text.replace(block.text, "\n".join(pieces) + "\n")
+            return found[0].replace(found[4], console(page, block.text))
+        return found[0]
+
+    text = FENCE.sub(real, page.read_text(encoding="utf-8"))
     page.write_text(text, encoding="utf-8")
     test, runner = examples(page), Examples()
     if test is None:

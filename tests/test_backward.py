@@ -117,16 +117,17 @@ def test_differences_of_the_function_itself(rules: str) -> None:
 @pytest.mark.parametrize("settings", TILES[:2], ids=str)
 @pytest.mark.parametrize("look", sorted(LOOKS.keys() - {"everything"}))
 def test_a_hidden_key_changes_no_bit(look: str, settings: dict[str, Any], bad: float) -> None:
+    rules = {**LOOKS[look], "softcap": 3.0} if settings else LOOKS[look]
     q, k, v = arrays()
     d_out = draw(B, H, N, v.shape[-1], seed=9)
     poisoned = [x.copy() for x in (k, v)]
     for x in poisoned:
         x[:, :, 70] = bad
-    weights = qkv.attention(q, k, v, return_weights=True, **LOOKS[look])[1]
+    weights = qkv.attention(q, k, v, return_weights=True, **rules)[1]
     sees = weights[..., 70] != 0
     beside = ((weights > 0) & sees[..., None]).any(-2).reshape(B, HKV, -1, N).any(2)
     with config(force="tiled", **settings):
-        clean, dirty = (gradients(d_out, q, *kv, **LOOKS[look]) for kv in ((k, v), poisoned))
+        clean, dirty = (gradients(d_out, q, *kv, **rules) for kv in ((k, v), poisoned))
     assert clean["q"][~sees].tobytes() == dirty["q"][~sees].tobytes()
     for name in "kv":
         assert clean[name][~beside].tobytes() == dirty[name][~beside].tobytes()

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qkv.errors import ArgumentError, ShapeError
+from qkv.errors import ArgumentError, QkvError, ShapeError
 from qkv.layers import KVCache
 
 
@@ -79,7 +79,7 @@ def test_truncate() -> None:
     KVCache().truncate(0)
 
 
-@pytest.mark.parametrize(("window", "length"), [(None, 8), (None, -1), (4, 1)])
+@pytest.mark.parametrize(("window", "length"), [(None, 8), (None, -1), (None, 1.5), (4, 1)])
 def test_truncate_refuses(window: int | None, length: int) -> None:
     cache = KVCache(window)
     cache.append(rows(0, 7), rows(0, 7))
@@ -143,6 +143,39 @@ def test_rows_that_do_not_fit(k: Any, v: Any, line: str) -> None:
 def test_keys_and_values_of_different_lengths_are_refused_at_once() -> None:
     with pytest.raises(ShapeError, match=r"^v has T=2 but k has T=3$"):
         KVCache().append(rows(0, 3), rows(0, 2))
+
+
+def test_a_wider_dtype_widens_what_is_remembered() -> None:
+    cache, third = KVCache(), np.full((2, 1, 1, 3), 1 / 3)
+    for start, stop in ((0, 2), (2, 3)):  # the second leaves room for a row
+        cache.append(rows(start, stop).astype(np.float32), rows(start, stop).astype(np.float32))
+    k, v, _ = cache.append(third, third)
+    assert k.dtype == v.dtype == np.float64
+    assert (k[..., -1, :] == 1 / 3).all()
+    assert numbers(k)[:3] == [0, 1, 2]
+    k, _, _ = cache.append(third.astype(np.float32), third.astype(np.float32))
+    assert k.dtype == np.float64
+    assert (k[..., -2, :] == 1 / 3).all()
+
+
+@pytest.mark.parametrize(
+    ("k", "line"),
+    [
+        (np.ones(3), "k must have at least 2 axes (..., T, d_k), but its shape is (3,)"),
+        (None, "k must be float16, bfloat16, float32, float64 or integer, but its dtype is object"),
+    ],
+)
+def test_what_is_no_rows(k: Any, line: str) -> None:
+    with pytest.raises(QkvError) as error:
+        KVCache().append(k, rows(0, 1))
+    assert str(error.value) == line
+
+
+@pytest.mark.parametrize("window", [1.5, "a", True])
+def test_a_window_that_is_no_count(window: Any) -> None:
+    with pytest.raises(ArgumentError) as error:
+        KVCache(window)
+    assert str(error.value) == f"window must be at least 1, or None, but it is {window!r}"
 
 
 def test_a_window_of_nothing() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import functools
+import importlib.util
 import re
 from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from tests.pages import DOCS, PAGES, ROOT, Block, blocks, commands, name_of
 
 import qkv
+from qkv.judge.tasks import load, names
 
 ENGLISH_ALONE = {"docs/decisions.md"}
 ENGLISH = [page for page in PAGES if not page.name.endswith(".zh.md") and name_of(page) not in ENGLISH_ALONE]
@@ -107,7 +110,8 @@ def test_every_public_name_is_in_the_reference() -> None:
 
 @pytest.mark.parametrize(("name", "path"), documented().items())
 def test_the_reference_shows_what_it_says(name: str, path: str) -> None:
-    assert at(path) is at(name)
+    found = at(path)
+    assert found is functools.reduce(getattr, name.split(".")[1:], qkv)  # as a user gets it
     assert getattr(at(path), "__doc__", None)
 
 
@@ -119,6 +123,22 @@ def test_every_rule_of_the_edges_is_there(page: str) -> None:
     assert {len(row) for row in rows} == {7}
     compared = {int(row[1]) for row in rows[2:]}
     assert compared == set(range(1, RULES + 1)) - {11}  # that nothing is changed was measured of nobody else
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_every_task_is_in_the_table(lang: str) -> None:
+    spec = importlib.util.spec_from_file_location("tasks_hook", DOCS / "hooks" / "tasks.py")
+    assert spec is not None
+    assert spec.loader is not None
+    hook = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(hook)
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="judge-tasks.zh.md" if lang == "zh" else "judge-tasks.md"))
+    source = DOCS / page.file.src_uri
+    shown = hook.on_page_markdown(source.read_text(encoding="utf-8"), page=page)
+    rows = [re.split(r"(?<!\\)\|", line)[1:-1] for line in shown.splitlines() if line.startswith("|")]
+    assert {len(row) for row in rows} == {6}
+    assert sorted(re.findall(r"`(\w+)`", row[1])[0] for row in rows[2:]) == list(names())
+    assert all(load(name).title[lang] in shown for name in names())
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "CONTRIBUTING.md"], ids=name_of)

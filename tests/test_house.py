@@ -30,7 +30,8 @@ from qkv.contract import OPS
 
 CJK = re.compile("[\u3000-\u303f\u3400-\u9fff\uff00-\uffef]")
 FACE = [
-    "QkvError", "Trace", "attention", "biases", "check", "compare", "cross_entropy", "edit", "edits", "explain",
+    "QkvError", "Trace", "attention", "attention_backward", "attention_chunks", "biases", "check", "compare", "config",
+    "cross_entropy", "edit", "edits", "explain",
     "first_difference", "gelu", "layer_norm", "layers", "load", "log_softmax", "logsumexp", "masks", "ops", "record",
     "rms_norm", "rope", "scaled_dot_product_attention", "see", "silu", "sinusoidal_positions", "softmax",
 ]  # fmt: skip

@@ -17,7 +17,9 @@ import qkv.views  # noqa: F401  (draws verdicts)
 from qkv import words
 from qkv.errors import ArgumentError, FileError
 from qkv.judge import check
+from qkv.judge.orders import order
 from qkv.judge.process import Child
+from qkv.judge.tasks import load
 from qkv.views.cells import width
 from qkv.views.screen import Screen
 from qkv.views.verdict_text import number_rows, verdict_text
@@ -326,13 +328,68 @@ def test_watching_judges_again_after_a_save(file):
         process.communicate()
 
 
+def test_watching_keeps_attempts_starts_anew_and_goes_on(file, tmp_path):
+    path = file(NO_SCALE.replace(NAME, "mine"))
+    environ = {**os.environ, "QKV_DATA": str(tmp_path / "data"), "QKV_LANG": "en"}
+    command = [sys.executable, "-m", "qkv", "check", NAME, str(path), "--watch", "--function", "mine"]
+    pipe = subprocess.PIPE
+    process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, bufsize=0, env=environ)
+    following = order("interview")[(order("interview").index(NAME) + 1) % len(order("interview"))]
+    try:
+        assert process.stdin is not None
+        assert "not divided" in until(process, "Waiting for mine.py")
+        process.stdin.write("r")
+        assert "nothing is written yet" in until(process, "Waiting for mine.py")
+        assert path.read_text() == load(NAME).starter("en")
+        assert (tmp_path / "mine_before.py").read_text() == textwrap.dedent(NO_SCALE.replace(NAME, "mine"))
+        process.stdin.write("n")
+        assert "nothing is written yet" in until(process, f"Waiting for {following}.py")
+        assert (tmp_path / f"{following}.py").read_text() == load(following).starter("en")
+        process.stdin.write("q")
+        assert process.wait(timeout=10) == 2
+    finally:
+        process.kill()
+        _, said = process.communicate()
+    assert "what you had is kept as mine_before.py" in said
+    tasks = json.loads((tmp_path / "data" / "progress.json").read_text())["tasks"]
+    assert (tasks[NAME]["attempts"], tasks[NAME]["solved"], tasks[following]["attempts"]) == (2, None, 1)
+
+
+def test_the_next_task_keeps_a_file_that_is_there(file, tmp_path):
+    names_in_order = order("interview")
+    path = file(NO_SCALE, f"{names_in_order[-1]}.py")
+    file("def softmax(x, axis=-1):\n    return x\n", f"{names_in_order[0]}.py")
+    command = [sys.executable, "-m", "qkv", "check", names_in_order[-1], str(path), "--watch", "--lang", "en"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=0)
+    try:
+        assert process.stdin is not None
+        until(process, "Waiting for")
+        process.stdin.write("n")
+        until(process, f"Waiting for {names_in_order[0]}.py")
+        assert "return x" in (tmp_path / f"{names_in_order[0]}.py").read_text()
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@pytest.mark.parametrize(
+    ("start", "says"), [("import no_such_module", "No module named"), ("raise SystemExit(7)", "-")]
+)
+def test_a_process_that_cannot_start_is_told_apart(file, monkeypatch, start, says):
+    monkeypatch.setattr("qkv.judge.process.START", start)
+    verdict = check(NAME, file(RIGHT), lang="en")
+    assert (verdict.status, verdict.reason, verdict.exit_code) == ("timeout", "no_start", 3)
+    assert "ended before it began (exit code" in verdict.message
+    assert says in verdict.message
+
+
 def until(process, text):
     lines = []
     for line in process.stdout:
         lines.append(line)
         if text in line:
-            break
-    return "".join(lines)
+            return "".join(lines)
+    raise AssertionError(f"{text!r} never came: {lines}")
 
 
 # speed

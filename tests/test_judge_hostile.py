@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -22,13 +23,16 @@ def softmax(x, axis=-1):
     exp = np.exp(x - x.max(axis=axis, keepdims=True))
     return exp / exp.sum(axis=axis, keepdims=True)
 """
+MARK = "QKV_HOSTILE_TEST"
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc and prctl")
 
 
 @pytest.fixture
-def judge(tmp_path):
+def judge(tmp_path, tmp_path_factory, monkeypatch):
     """Judge a program that is written to a file, and see that the folder it ran in is gone."""
-    before = set(Path(tempfile.gettempdir()).glob("qkv-*"))
+    temporary = tmp_path_factory.mktemp("temporary")
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    monkeypatch.setenv(MARK, str(temporary))
 
     def run(source, timeout=10.0):
         file = tmp_path / "mine.py"
@@ -36,7 +40,7 @@ def judge(tmp_path):
         return check("softmax", file, lang="en", timeout=timeout)
 
     yield run
-    assert set(Path(tempfile.gettempdir()).glob("qkv-*")) - before == set()
+    assert list(temporary.iterdir()) == []
 
 
 def test_a_right_answer_passes(judge):
@@ -235,22 +239,29 @@ def test_a_thread_does_not_keep_the_judge_waiting(judge):
 @linux
 def test_a_fork_bomb_is_ended(judge):
     bomb = "import os, time\nfor _ in range(40):\n    if os.fork() == 0:\n        time.sleep(60)\n        os._exit(0)\n"
-    before = running("qkv.judge.child")
     verdict = judge(bomb + RIGHT)
     assert verdict.status in ("pass", "error", "timeout")
-    assert running("qkv.judge.child") - before == set()
+    assert started_by_this_test() == set()
 
 
 def running(words):
+    return with_in("cmdline", lambda data: words in data.replace(b"\0", b" ").decode())
+
+
+def started_by_this_test():
+    """The processes that still run with the environment of this test: others may judge at the same time."""
+    mark = f"{MARK}={os.environ[MARK]}".encode()
+    return with_in("environ", lambda data: mark in data.split(b"\0"))
+
+
+def with_in(file, is_sought):
+    """The living processes of which a file in /proc holds what is sought."""
     found = set()
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            try:
-                line = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode()
-            except OSError:
-                continue
-            if words in line and is_alive(int(folder.name)):
-                found.add(int(folder.name))
+            with suppress(OSError):
+                if is_sought((folder / file).read_bytes()) and is_alive(int(folder.name)):
+                    found.add(int(folder.name))
     return found
 
 

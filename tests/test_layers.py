@@ -10,7 +10,7 @@ import pytest
 
 import qkv
 from qkv import masks
-from qkv.errors import ArgumentError, ShapeError
+from qkv.errors import ArgumentError, DtypeError, QkvError, ShapeError
 from qkv.layers import (
     Block,
     DecoderBlock,
@@ -270,6 +270,91 @@ def test_other_wrong_calls() -> None:
         MultiHeadAttention.init(12, 3, n_kv_heads=2)(np.ones((2, 12)))
     with pytest.raises(ShapeError, match=r"^gamma must have shape \(5,\), but its shape is \(3,\)$"):
         LayerNorm.init(3)(np.ones((2, 5)))
+
+
+PLAIN = np.ones((2, 12))
+TWO = "must have at least 2 axes"
+NUMBERS = "must be float16, bfloat16, float32, float64 or integer, but its dtype is"
+LEAST = "must be an integer of at least 1, but it is"
+LAYERS: dict[str, Any] = {
+    "SelfAttention": SelfAttention.init(12, 5), "MultiHeadAttention": MultiHeadAttention.init(12, 3),
+    "LatentAttention": LatentAttention.init(12, 3, 5), "Block": Block.init(12, 3, 7),
+    "DecoderBlock": lambda x: DecoderBlock.init(12, 3, 7)(x, PLAIN),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_a_layer_wants_rows_of_numbers(name: str) -> None:
+    layer = LAYERS[name]
+    for x, kind, line in (
+        (None, DtypeError, f"x {NUMBERS} object"), ("words", DtypeError, f"x {NUMBERS} <U5"),
+        (PLAIN + 1j, DtypeError, f"x {NUMBERS} complex128"),
+        (PLAIN[0], ShapeError, f"x {TWO} (..., T, d_model), but its shape is (12,)"),
+        (np.ma.masked_array(PLAIN), DtypeError, "x is a masked array, whose mask would be ignored; "
+         "give x.data, or x.filled(...)"),
+    ):  # fmt: skip
+        with pytest.raises(kind) as error:
+            layer(x)
+        assert str(error.value) == line
+    close(layer(PLAIN.tolist()), layer(PLAIN))
+
+
+def test_a_context_is_no_less() -> None:
+    with pytest.raises(DtypeError, match=rf"^context {NUMBERS} object$"):
+        DecoderBlock.init(12, 3, 7)(PLAIN, None)  # type: ignore[arg-type]
+    with pytest.raises(ShapeError, match=rf"^context {TWO} \(..., Tk, d_context\), but its shape is \(12,\)$"):
+        MultiHeadAttention.init(12, 3)(PLAIN, PLAIN[0])
+    for part in (FeedForward.init(12, 5), GatedFeedForward.init(12, 5)):
+        with pytest.raises(DtypeError, match=rf"^x {NUMBERS} object$"):
+            part(None)
+
+
+@pytest.mark.parametrize(
+    ("make", "line"),
+    [
+        (lambda: MultiHeadAttention.init(12, 0), f"n_heads {LEAST} 0"),
+        (lambda: MultiHeadAttention.init(12, -3), f"n_heads {LEAST} -3"),
+        (lambda: MultiHeadAttention.init(12, 3, n_kv_heads=0), f"n_kv_heads {LEAST} 0"),
+        (lambda: MultiHeadAttention.init(12.0, 3), f"d_model {LEAST} 12.0"),
+        (lambda: MultiHeadAttention.init(12, 3, d_k=-1), f"d_k {LEAST} -1"),
+        (lambda: MultiHeadAttention.init(12, 3, d_context="a"), f"d_context {LEAST} 'a'"),
+        (lambda: MultiHeadAttention.from_heads([], PLAIN), f"heads {LEAST} 0"),
+        (lambda: SelfAttention.init(-4, 2), f"d_model {LEAST} -4"),
+        (lambda: SelfAttention.init(4, 2, 2.5), f"d_v {LEAST} 2.5"),
+        (lambda: LatentAttention.init(12, 0, 5), f"n_heads {LEAST} 0"),
+        (lambda: LatentAttention.init(12, 3, 0), f"d_latent {LEAST} 0"),
+        (lambda: LatentAttention.init(12, 3, 5, d_rope=-2), "d_rope must be an integer of at least 0, but it is -2"),
+        (lambda: FeedForward.init(4, -1), f"d_ff {LEAST} -1"),
+        (lambda: GatedFeedForward.init(True, 3), f"d_model {LEAST} True"),
+        (lambda: Block.init(12, 0, 7), f"n_heads {LEAST} 0"),
+        (lambda: DecoderBlock.init(12, 3, "a"), f"d_ff {LEAST} 'a'"),
+        (lambda: LayerNorm.init(-1), f"d_model {LEAST} -1"),
+        (lambda: RMSNorm.init(2.5), f"d_model {LEAST} 2.5"),
+        (lambda: split_heads(PLAIN, 0), "the width=12 must be a multiple of n_heads=0"),
+    ],
+)  # fmt: skip
+def test_sizes_are_integers_of_at_least_one(make: Any, line: str) -> None:
+    with pytest.raises(QkvError) as error:
+        make()
+    assert str(error.value) == line
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "a"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: SelfAttention.init(7, 3, seed=seed), lambda seed: MultiHeadAttention.init(12, 3, seed=seed),
+        lambda seed: LatentAttention.init(12, 3, 5, seed=seed), lambda seed: FeedForward.init(7, 3, seed),
+        lambda seed: GatedFeedForward.init(7, 3, seed), lambda seed: Block.init(12, 3, 7, seed=seed),
+        lambda seed: DecoderBlock.init(12, 3, 7, seed=seed),
+    ],
+)  # fmt: skip
+def test_a_wrong_seed(make: Any, seed: Any) -> None:
+    with pytest.raises(ArgumentError) as error:
+        make(seed)
+    assert str(error.value) == (
+        f"seed must be an integer of at least 0, or a numpy.random.Generator, but it is {seed!r}"
+    )
 
 
 # how weights are drawn

@@ -91,7 +91,7 @@ ROWS = [
 ]  # fmt: skip
 sides = st.none() | st.integers(0, 12)
 rules = st.recursive(
-    st.sampled_from(ROWS) | st.builds(masks.window, sides, sides) | st.builds(masks.prefix, st.integers(-2, 14)),
+    st.sampled_from(ROWS) | st.builds(masks.window, sides, sides) | st.builds(masks.prefix, st.integers(0, 14)),
     lambda inner: (
         st.builds(lambda a, b: a & b, inner, inner)
         | st.builds(lambda a, b: a | b, inner, inner)
@@ -221,12 +221,43 @@ def test_names_say_how_a_rule_was_made() -> None:
     [
         (lambda: masks.window(-1), ArgumentError, "left must be an integer of at least 0, or None, but it is -1"),
         (lambda: masks.window(1, 2.0), ArgumentError, "right must be an integer of at least 0, or None, but it is 2.0"),
+        (lambda: masks.window(True), ArgumentError, "left must be an integer of at least 0, or None, but it is True"),
+        (lambda: masks.padding([3, -2]), ArgumentError, "lengths must be a number of at least 0, but it is -2"),
+        (lambda: masks.padding([[1], [2, 3]]), ShapeError, "lengths is no array: its rows are not of one length"),
+        (lambda: masks.prefix(1.5), ArgumentError, "n must be an integer of at least 0, but it is 1.5"),
+        (lambda: masks.prefix(-1), ArgumentError, "n must be an integer of at least 0, but it is -1"),
+        (
+            lambda: masks.block_sparse([[True]], 2.0),
+            ArgumentError,
+            "size must be an integer of at least 1, but it is 2.0",
+        ),
+        (lambda: masks.documents(5), ShapeError, "ids must have at least 1 axes (*B, n), but its shape is ()"),
+        (
+            lambda: masks.documents(np.ma.masked_array([1, 2], [True, False])),
+            DtypeError,
+            "ids is a masked array, whose mask would be ignored; give ids.data, or ids.filled(...)",
+        ),
+        (
+            lambda: masks.custom(lambda i, j: [[True], [True, False]])([1], [1]),
+            ShapeError,
+            "the rule custom is no array: its rows are not of one length",
+        ),
+        (
+            lambda: masks.causal() and masks.padding(3),
+            ArgumentError,
+            "the rule causal is neither true nor false; combine rules with & | ~, not with and, or, not",
+        ),
+        (
+            lambda: not (masks.causal() | masks.prefix(2)),
+            ArgumentError,
+            "the rule (causal | prefix(2)) is neither true nor false; combine rules with & | ~, not with and, or, not",
+        ),
         (lambda: masks.padding([1.5]), DtypeError, "lengths must be integer, but its dtype is float64"),
         (lambda: masks.documents([True]), DtypeError, "ids must be integer, but its dtype is bool"),
         (lambda: masks.documents([1], [1.0]), DtypeError, "query_ids must be integer, but its dtype is float64"),
         (lambda: masks.block_sparse([[1]], 2), DtypeError, "blocks must be boolean, but its dtype is int64"),
         (lambda: masks.block_sparse([True], 2), ShapeError, "blocks must have shape (n, m), but its shape is (1,)"),
-        (lambda: masks.block_sparse([[True]], 0), ArgumentError, "size must be at least 1, but it is 0"),
+        (lambda: masks.block_sparse([[True]], 0), ArgumentError, "size must be an integer of at least 1, but it is 0"),
         (
             lambda: masks.documents(IDS)(range(11), range(12)),
             ArgumentError,

@@ -645,6 +645,25 @@ WRONG: list[tuple[str, dict[str, Any], type[QkvError], str]] = [
     ("softcap -1", {"softcap": -1.0}, ArgumentError, "softcap must be positive, or None for none, but it is -1.0"),
     ("softcap nan", {"softcap": np.nan}, ArgumentError, "softcap must be a finite number, but it is nan"),
     ("sinks", {"sinks": np.zeros(3)}, ShapeError, "sinks must have shape (2,), one per head, but its shape is (3,)"),
+    ("ragged k", {"k": [[1.0], [2.0, 3.0]]}, ShapeError, "k is no array: its rows are not of one length"),
+    ("ragged mask", {"mask": [[True], [True, False]]}, ShapeError, "mask is no array: its rows are not of one length"),
+    ("ragged bias", {"bias": [[1.0], [2.0, 3.0]]}, ShapeError, "bias is no array: its rows are not of one length"),
+    ("ragged offset", {"offset": [[1], [2, 3]]}, ShapeError, "offset is no array: its rows are not of one length"),
+    (
+        "masked q", {"q": np.ma.masked_array(np.ones((2, 5, 3)))}, DtypeError,
+        "q is a masked array, whose mask would be ignored; give q.data, or q.filled(...)",
+    ),
+    (
+        "masked mask", {"mask": np.ma.masked_array(np.ones(7, bool))}, DtypeError,
+        "mask is a masked array, whose mask would be ignored; give mask.data, or mask.filled(...)",
+    ),
+    ("causal in words", {"causal": "no"}, ArgumentError, "causal must be True or False, but it is 'no'"),
+    ("causal 1", {"causal": 1}, ArgumentError, "causal must be True or False, but it is 1"),
+    (
+        "causal array", {"causal": np.ones((2, 2), bool)}, ArgumentError,
+        "causal must be True or False, but it is array([[ True,  True],\\n       [ True,  True]])",
+    ),
+    ("scale [0.5]", {"scale": np.array([0.5])}, ArgumentError, "scale must be a finite number, but it is array([0.5])"),
     ("one sink", {"sinks": 1.0}, ShapeError, "sinks must have shape (2,), one per head, but its shape is ()"),
 ]  # fmt: skip
 
@@ -659,6 +678,93 @@ def test_rule_12_one_line(dtype: Any, changes: dict[str, Any], kind: type[QkvErr
     assert str(error.value) == line
     assert isinstance(error.value, ValueError | TypeError)
     assert error.value.__cause__ is None
+
+
+ONES, RAGGED = np.ones((2, 3)), [[1.0], [2.0, 3.0]]
+Q = np.ones((1, 2, 3))
+AXIS = "axis must be an integer from -2 to 1, but it is "
+EPS = "eps must be a number of at least 0, but it is "
+BEYOND: list[tuple[Callable[[], Any], str]] = [
+    (lambda: qkv.softmax(ONES, axis=2), AXIS + "2"),
+    (lambda: qkv.softmax(ONES, axis=1.0), AXIS + "1.0"),
+    (lambda: qkv.softmax(ONES, axis=None), AXIS + "None"),
+    (lambda: qkv.softmax(RAGGED), "x is no array: its rows are not of one length"),
+    (
+        lambda: qkv.softmax(np.ma.masked_array([1.0, 2.0], [True, False])),
+        "x is a masked array, whose mask would be ignored; give x.data, or x.filled(...)",
+    ),
+    (lambda: qkv.logsumexp(ONES, axis=-3), AXIS + "-3"),
+    (lambda: qkv.log_softmax(ONES, axis="last"), AXIS + "'last'"),
+    (lambda: qkv.layer_norm(ONES, axis=2), AXIS + "2"),
+    (lambda: qkv.rms_norm(ONES, axis=(0, 7)), AXIS + "7"),
+    (lambda: qkv.rms_norm(ONES, axis=(1, -1)), "axis must be an axis, or different ones, but it is (1, -1)"),
+    (lambda: qkv.layer_norm(ONES, eps=-1e-5), EPS + "-1e-05"),
+    (lambda: qkv.rms_norm(ONES, eps=np.nan), "eps must be a finite number, but it is nan"),
+    (lambda: qkv.layer_norm(ONES, eps="a"), "eps must be a finite number, but it is 'a'"),
+    (lambda: qkv.layer_norm(3.0), "x must have at least 1 axes (..., d_model), but its shape is ()"),
+    (lambda: qkv.layer_norm(ONES, RAGGED), "gamma is no array: its rows are not of one length"),
+    (lambda: ops.linear_attention(Q, Q, Q, causal="no"), "causal must be True or False, but it is 'no'"),
+    (
+        lambda: qkv.scaled_dot_product_attention(Q, Q, Q, dropout_p="a"),
+        "dropout_p must be a finite number, but it is 'a'",
+    ),
+    (lambda: qkv.scaled_dot_product_attention(Q, Q, Q, dropout_p=1.5), "dropout_p must be from 0 to 1, but it is 1.5"),
+    (
+        lambda: qkv.scaled_dot_product_attention(Q, Q, Q, is_causal="no"),
+        "is_causal must be True or False, but it is 'no'",
+    ),
+    (lambda: qkv.scaled_dot_product_attention(Q, Q, Q, enable_gqa=2), "enable_gqa must be True or False, but it is 2"),
+    (
+        lambda: qkv.scaled_dot_product_attention(Q, Q, Q, attn_mask=np.ones((2, 2), int)),
+        "attn_mask must be boolean (True = may look) or floating-point (added to the scores), "
+        "but its dtype is int64: attn_mask.astype(bool) or attn_mask.astype(float) says which",
+    ),
+    (
+        lambda: qkv.scaled_dot_product_attention(Q, Q, Q, attn_mask=RAGGED),
+        "attn_mask is no array: its rows are not of one length",
+    ),
+    (lambda: qkv.rope(ONES[:, :2], [0, np.nan]), "positions must be finite everywhere, but it is nan"),
+    (lambda: qkv.rope(ONES[:, :2], [-np.inf, 0]), "positions must be finite everywhere, but it is -inf"),
+    (
+        lambda: qkv.rope(ONES[:, :2], [0, 1], scaling="linear"),
+        "scaling must be one of qkv.ops.scaling, or None, but it is 'linear'",
+    ),
+    (lambda: qkv.rope(ONES[:, :2], [0, 1], base=0), "base must be a number above 0, but it is 0"),
+    (lambda: qkv.rope(ONES[:, :2], [0, 1], base=-2.0), "base must be a number above 0, but it is -2.0"),
+    (lambda: qkv.rope(ONES[:, :2], [0, 1], base=np.inf), "base must be a finite number, but it is inf"),
+    (lambda: qkv.rope(ONES[:, :2], [0, 1], base="a"), "base must be a finite number, but it is 'a'"),
+    (lambda: qkv.rope(ONES, [0, 1], rotary_dim=2.0), "rotary_dim must be even and at most d=3, but it is 2.0"),
+    (lambda: qkv.rope(ONES, [0, 1], rotary_dim=-2), "rotary_dim must be even and at most d=3, but it is -2"),
+    (
+        lambda: qkv.rope(ONES[:, :2], (RAGGED, ONES)),  # type: ignore[arg-type]
+        "positions is no array: its rows are not of one length",
+    ),
+    (
+        lambda: qkv.rope(ONES[:, :2], (ONES,)),  # type: ignore[arg-type]
+        "positions has shape (1, 2, 3), which does not fit the rows (2,) of x",
+    ),
+    (lambda: ops.rope_frequencies("a"), "rotary_dim must be even and not negative, but it is 'a'"),
+    (lambda: ops.rope_tables([0, 1], 4, base=-2), "base must be a number above 0, but it is -2"),
+    (lambda: qkv.sinusoidal_positions(-4, 8), "n must be an integer of at least 0, but it is -4"),
+    (lambda: qkv.sinusoidal_positions(4, 8.0), "d_model must be an integer of at least 0, but it is 8.0"),
+    (lambda: qkv.sinusoidal_positions(4, 8, base=0), "base must be a number above 0, but it is 0"),
+]
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("call", "line"), BEYOND, ids=[row[1][:40] for row in BEYOND])
+def test_rule_12_one_line_beyond_attention(call: Callable[[], Any], line: str) -> None:
+    with pytest.raises(QkvError) as error:
+        call()
+    assert str(error.value) == line
+    assert error.value.__cause__ is None
+
+
+@pytest.mark.filterwarnings("error")
+def test_rule_11_norms_without_eps_give_nan_without_a_warning() -> None:
+    assert np.isnan(qkv.layer_norm(np.ones((2, 3)), eps=0)).all()
+    assert np.isnan(qkv.rms_norm(np.zeros((2, 3)), eps=0)).all()
+    assert np.isnan(qkv.layer_norm([[np.inf, 1.0]])).all()
 
 
 def unfitting() -> dict[str, Callable[[], Any]]:

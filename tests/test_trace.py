@@ -19,7 +19,7 @@ from safetensors.numpy import save_file
 import qkv
 from qkv import layers
 from qkv.contract import watcher
-from qkv.errors import FileError, ShapeError, WatchError
+from qkv.errors import ArgumentError, DtypeError, FileError, ShapeError, WatchError
 from qkv.trace import Entry, Trace
 
 DTYPES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16), np.dtype(np.float32), np.dtype(np.float64)]
@@ -345,7 +345,7 @@ def test_files_keep_every_bit(dtype: Any, tmp_path: Path) -> None:
     odd = np.arange(-6, 6).astype(dtype).reshape(3, 4)
     for name, value in (("turned", odd.T), ("every other", odd[:, ::2]), ("number", odd[0, 0]), ("none", odd[:0]),
                         ("路径 \"x\"", odd)):  # fmt: skip
-        trace.entries[name] = Entry(name, "某", name, ("a", "b"), np.asarray(value))
+        trace.entries[name] = Entry(name, "某", name, ("a", "b")[: value.ndim], np.asarray(value))
     trace.save(tmp_path / "t.safetensors")
     again = Trace.load(tmp_path / "t.safetensors")
     assert list(again) == list(trace)
@@ -393,6 +393,17 @@ DAMAGES: dict[str, dict[str, str] | None] = {
     "steps are an object": {"format": "qkv trace 1", "steps": '{"a": 1}'},
     "a step without a path": {"format": "qkv trace 1", "steps": '[{"op": "o", "name": "n", "axes": []}]'},
     "a step without axes": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"axes": None}])},
+    "no step for a tensor": {"format": "qkv trace 1", "steps": "[]"},
+    "an empty object": {"format": "qkv trace 1", "steps": "{}"},
+    "nothing for a list": {"format": "qkv trace 1", "steps": "null"},
+    "nothing for a step": {"format": "qkv trace 1", "steps": "[null]"},
+    "a number for a path": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"path": 3}])},
+    "no op": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"op": None}])},
+    "axes in one word": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"axes": "x"}])},
+    "numbers for axes": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"axes": [3]}])},
+    "axes that the tensor has not": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"axes": ["x", "y"]}])},
+    "the same step twice": {"format": "qkv trace 1", "steps": json.dumps([STEP, STEP])},
+    "a path in colour": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"path": "\x1b[31m\n"}])},
     "a tensor that is not there": {"format": "qkv trace 1", "steps": json.dumps([STEP | {"path": "b"}])},
 }
 
@@ -402,8 +413,11 @@ def test_damaged_steps(damage: str, tmp_path: Path) -> None:
     path = steps_file(tmp_path / "t", DAMAGES[damage])
     with pytest.raises(FileError) as error:
         Trace.load(path)
-    assert str(error.value).startswith(str(path))
-    assert "\n" not in str(error.value)
+    other = damage in ("no metadata", "another format")
+    kind = "not a trace of qkv" if other else "damaged or not what it says: "
+    assert str(error.value).startswith(f"{path} is {kind}")
+    assert str(error.value).isprintable()
+    assert "object" not in str(error.value), "no message of Python's own"
 
 
 def test_the_undamaged_file_is_read(tmp_path: Path) -> None:
@@ -421,9 +435,12 @@ def test_a_file_cut_short(cut: int, tmp_path: Path) -> None:
 
 
 def test_not_a_file(tmp_path: Path) -> None:
-    for path in (tmp_path / "nothing", tmp_path):
-        with pytest.raises(FileError, match=r"^no such file: "):
-            Trace.load(path)
+    with pytest.raises(FileError, match=r"^no such file: "):
+        Trace.load(tmp_path / "nothing")
+    with pytest.raises(FileError, match=r" is not a file$"):
+        Trace.load(tmp_path)
+    with pytest.raises(FileError, match=r" cannot be read: "):
+        Trace.load(tmp_path / ("x" * 999))
     (tmp_path / "noise").write_bytes(b"\x80\x04 this is no trace at all" * 9)
     with pytest.raises(FileError, match=r"is damaged or not what it says"):
         Trace.load(tmp_path / "noise")
@@ -439,6 +456,15 @@ def test_a_save_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         bad.save(path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == ["t"]
+
+
+@pytest.mark.parametrize("path", [3, None, ("attention", "q"), ["attention.q"]], ids=str)
+def test_a_path_that_is_none(path: Any) -> None:
+    trace = a_trace()
+    with pytest.raises(WatchError) as error:
+        trace[path]
+    assert str(error.value).startswith(f"the trace holds no {path!r}; near it: ")
+    assert trace.get(path) is None
 
 
 # two traces beside each other
@@ -536,6 +562,21 @@ def test_nan_and_infinity(x: float, y: float, differ: bool, rtol: float) -> None
     if found is not None:
         assert (found.kind, found.index) == ("values", (0, 2))
         assert str(found)
+
+
+@pytest.mark.parametrize(
+    ("call", "line"),
+    [
+        (lambda t: qkv.first_difference(t, None), "b must be a trace, but its dtype is NoneType"),
+        (lambda t: qkv.first_difference({}, t), "a must be a trace, but its dtype is dict"),
+        (lambda t: qkv.first_difference(t, t, rtol="a"), "rtol must be a finite number, but it is 'a'"),
+        (lambda t: qkv.first_difference(t, t, atol=-1), "atol must be a number of at least 0, but it is -1"),
+    ],
+)
+def test_what_cannot_be_compared(call: Any, line: str) -> None:
+    with pytest.raises((ArgumentError, DtypeError)) as error:
+        call(a_trace())
+    assert str(error.value) == line
 
 
 def test_narrow_dtypes_are_compared_as_numbers() -> None:

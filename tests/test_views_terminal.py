@@ -458,11 +458,14 @@ def test_a_matrix_fits_and_is_aligned(drawn, screen):
 
 
 def test_decimal_points_stand_under_each_other():
-    lines = matrix([[0.5, -17.4478], [-0.00001, 3.0]], None, None, Screen()).split("\n")
+    lines = matrix([[0.5, -17.4478], [-0.00001, 3.0], [-0.0, 2.0]], None, None, Screen()).split("\n")
     points = [[match.start() for match in re.finditer(r"\.", line)] for line in lines[1:]]
     assert len(points[0]) == 2
-    assert points[0] == points[1]
-    assert "-0.0000" not in lines[2]
+    assert points[0] == points[2]
+    assert points[1] == points[0][1:]
+    assert "~0  " in lines[2]  # not zero, though it rounds to it
+    assert "-0.0000" not in lines[3]
+    assert "0.0000" in lines[3]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from tests.source import PACKAGE, WATCHED, callee, constants, literals, nodes, p
 
 from qkv import words
 from qkv.contract import OPS
-from qkv.errors import MESSAGES, ArgumentError, DtypeError, ShapeError
+from qkv.errors import MESSAGES, ArgumentError, DtypeError, FileError, ShapeError
 
 # English errors live where they are raised, so these keys are Chinese alone.
 TRANSLATED = ("error.", "fact.")
@@ -155,6 +155,16 @@ SAID = [
 def test_what_an_error_says_in_chinese(error, said):
     assert words.message(error, "zh") == said
     assert words.message(error, "en") == str(error)
+
+
+@pytest.mark.parametrize("lang", words.LANGUAGES)
+def test_a_message_is_one_line_whatever_it_holds(lang):
+    """What a file holds must not move a cursor, change a colour or turn a line round."""
+    name = "w\n\r\x1b[2J\x9b\u2028\u202e\ud800"
+    error = FileError("tensor_missing", path="模型 👩\u200d👧", names=name)
+    assert words.message(error, lang).endswith(r" w\n\r\x1b[2J\x9b\u2028\u202e\ud800")
+    assert "模型 👩\u200d👧" in words.message(error, lang)
+    assert error.facts["names"] == name
 
 
 # the glossary

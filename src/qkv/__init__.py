@@ -16,7 +16,10 @@ from . import ops
 from .errors import QkvError
 from .ops import (
     attention,
+    attention_backward,
+    attention_chunks,
     biases,
+    config,
     cross_entropy,
     gelu,
     layer_norm,
@@ -58,9 +61,12 @@ __all__ = [
     "QkvError",
     "Trace",
     "attention",
+    "attention_backward",
+    "attention_chunks",
     "biases",
     "check",
     "compare",
+    "config",
     "cross_entropy",
     "edit",
     "edits",

@@ -6,6 +6,7 @@ A caller who meets one of these reads what was expected and what came. A program
 from __future__ import annotations
 
 from typing import Any
+from unicodedata import category
 
 MESSAGES = {
     # arrays and their shapes
@@ -20,16 +21,22 @@ MESSAGES = {
     "rows": "{name} has shape {shape}, which does not fit the rows {rows} of x",
     "shape": "{name} must have shape {expected}, but its shape is {shape}",
     "table": "{name} says {expected} {axis}, but {shape} came with {size}",
+    "ragged": "{name} is no array: its rows are not of one length",
+    "masked": "{name} is a masked array, whose mask would be ignored; give {name}.data, or {name}.filled(...)",
     # arguments of attention
     "mask_dtype": "mask must be boolean (True = may look), but its dtype is {dtype}; "
     "to add numbers to the scores use bias=",
     "bias_dtype": "bias must be a number to add to each score, but its dtype is {dtype}; to hide keys use mask=",
+    "attn_mask_dtype": "attn_mask must be boolean (True = may look) or floating-point (added to the scores), "
+    "but its dtype is {dtype}: attn_mask.astype(bool) or attn_mask.astype(float) says which",
+    "rule_truth": "the rule {rule} is neither true nor false; combine rules with & | ~, not with and, or, not",
     "offset_needed": "q has Tq={Tq} but k has Tk={Tk}, so {rule} needs offset=: "
     "{continued} (Tk - Tq) to continue a sequence, 0 to align the first query with the first key",
     "number": "{name} must be {expected}, but it is {value!r}",
     "choice": "{name} must be one of {choices}, but it is {value!r}",
     "divides": "{name}={size} must be a multiple of {by}={by_size}",
     "positions": "{name} reaches position {last}, but {known} positions are known",
+    "together": "{one} cannot be given together with {other}",
     "unused": "{name} has no effect when {reason}",
     # watching
     "contract": "{op}: {name} has {axis}={size}, but {axis} is {other_size} in {other}",
@@ -39,10 +46,12 @@ MESSAGES = {
     "edit_shape": "edit at {path!r} must keep the shape {expected}, but returned {shape}",
     "frozen": "edit at {path!r}: the other run has shape {other_shape} there, this one {shape}",
     # the walk-through
+    "too_many_numbers": "{name} would hold {size} numbers, but an array of a walk may hold {limit} at most",
     "empty_text": "there is no token in the text: give at least one character or word",
     "no_step": "there is no step {name!r}; the steps are: {choices}",
     "no_token": "there is no token {token!r} in the sentence; its tokens are: {tokens}",
     # files
+    "no_benchmarks": "the measurements come with the source of qkv, not with the installed package",
     "no_file": "no such file: {path}",
     "not_a_file": "{path} is not a {kind}",
     "pickle": "{path} is a pickle, which can run code when it is opened; convert it to safetensors first",
@@ -74,6 +83,8 @@ MESSAGES = {
     "cannot_generate": "{path} holds an encoder, which reads text but writes none",
     "other_regime": "the caches hold {seen} tokens, whose positions are encoded otherwise in a sequence of {size}; "
     "give the whole sequence to new caches",
+    "no_chat_template": "{path} has no chat template; give the prompt as text",
+    "chat": "the chat template of {path} cannot be used: {reason}",
     # progress, quizzes, grading
     "set_aside": "{path} was damaged ({reason}); it was set aside as {aside}, and progress begins anew",
     "store_version": "{path} is of version {version}, which another qkv wrote; this one knows {known}. "
@@ -86,6 +97,24 @@ MESSAGES = {
 }
 
 
+# Direction marks that can turn a line round, so that it reads as something else.
+TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+
+
+def one_line(text: str) -> str:
+    r"""A message that names what a file or a caller holds: whatever controls a terminal or ends a line is spelled out.
+
+    Examples
+    --------
+    >>> print(one_line("two\nlines, \x1b[31mred"))
+    two\nlines, \x1b[31mred
+    """
+    if text.isprintable():
+        return text
+    hidden = (category(c) in ("Cc", "Cs", "Zl", "Zp") or ord(c) in TURNING for c in text)
+    return "".join(c.encode("unicode_escape").decode() if hide else c for c, hide in zip(text, hidden))
+
+
 class QkvError(Exception):
     """Something a caller did, or a file holds, that cannot be right.
 
@@ -94,7 +123,7 @@ class QkvError(Exception):
     key : str
         Which message: a key of `MESSAGES`.
     **facts
-        What the message names.
+        What the message names. They stay as they came; the message is one line whatever they hold.
 
     Examples
     --------
@@ -103,7 +132,7 @@ class QkvError(Exception):
     """
 
     def __init__(self, key: str, **facts: Any) -> None:
-        super().__init__(MESSAGES[key].format(**facts))
+        super().__init__(one_line(MESSAGES[key].format(**facts)))
         self.key = key
         self.facts = facts
 

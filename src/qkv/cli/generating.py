@@ -12,8 +12,9 @@ import click
 
 from .. import words
 from ..errors import ArgumentError
-from ..models import Decoder, load
+from ..models import Decoder
 from ..views.screen import Screen, printable, write
+from .loading import load_shown
 
 
 def add(group: click.Group, lang: str) -> None:
@@ -38,7 +39,7 @@ def add(group: click.Group, lang: str) -> None:
     @option("--lang", type=click.Choice(words.LANGUAGES), expose_value=False)
     def generate_command(prompt: tuple[str, ...], model: Path, **how: Any) -> None:
         text = sys.stdin.read().strip() if prompt == ("-",) else " ".join(prompt)
-        loaded = load(model)
+        loaded = load_shown(model, lang)
         if not isinstance(loaded, Decoder):
             raise ArgumentError("cannot_generate", path=model)
         screen = Screen.of(sys.stdout, os.environ)

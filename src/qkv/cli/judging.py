@@ -93,6 +93,7 @@ def watching(task: str, file: Path, screen: Screen, how: dict[str, Any]) -> int:
                     return verdict.exit_code
                 if key == "r":
                     kept = start_anew(file, load(task).starter(verdict.lang))
+                    how["function"] = None  # the starter has the task's own
                     aside(words.say("judge.started_anew", verdict.lang, kept=kept.name))
                 elif key == "n":
                     known = order("interview")

@@ -17,6 +17,8 @@ class Tokenizer:
     ----------
     path : Path
         A `tokenizer.json`.
+    text : str, optional
+        What would stand in it, for a tokenizer that another file describes.
 
     Raises
     ------
@@ -26,12 +28,12 @@ class Tokenizer:
         When the file is missing or damaged.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, text: str | None = None) -> None:
         try:
             import tokenizers
         except ImportError:
             raise MissingExtraError("extra", package="tokenizers", extra="models") from None
-        text = read_text(path)
+        text = read_text(path) if text is None else text
         try:
             self._inner: Any = tokenizers.Tokenizer.from_str(text)
         except BaseException as error:  # a panic of the library is no Exception

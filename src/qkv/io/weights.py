@@ -6,17 +6,25 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import FileError
 from ..ops.precision import Array
 from .config import Config
-from .files import TensorFile
-from .shards import TensorFiles, open_model
+from .shards import open_model
 
 MAX_LAYERS = 10_000
 S = TypeVar("S")
 NAMED = 20  # of the missing or left-over tensors of a broken file: a line, not a page
+
+
+class Tensors(Protocol):
+    """An open file of whatever format: the names and shapes of its tensors, and each of them."""
+
+    path: Path
+    shapes: dict[str, tuple[int, ...]]
+
+    def read(self, name: str) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -125,23 +133,28 @@ def read_weights(path: Path, family: Family[S], settings: S, architectures: Iter
         `open_model` raises.
     """
     with open_model(path) as file:
-        names: dict[str, str] = {}
-        for name in file.shapes:
-            names.setdefault(family.canonical(name), name)
-        rows = list(family.rows(settings, names.keys()))
-        _all_there(file, rows, names, family, architectures)
-        tree: dict[str, Any] = {}
-        for row in rows:
-            place = tree
-            *parents, leaf = row.ours.split(".")
-            for parent in parents:
-                place = place.setdefault(parent, {})
-            place[leaf] = _read(file, row, names[row.foreign], settings)
+        return placed(file, family, settings, architectures)
+
+
+def placed(file: Tensors, family: Family[S], settings: S, architectures: Iterable[str]) -> dict[str, Any]:
+    """The tensors of a file that is open, as `read_weights` gives them."""
+    names: dict[str, str] = {}
+    for name in file.shapes:
+        names.setdefault(family.canonical(name), name)
+    rows = list(family.rows(settings, names.keys()))
+    _all_there(file, rows, names, family, architectures)
+    tree: dict[str, Any] = {}
+    for row in rows:
+        place = tree
+        *parents, leaf = row.ours.split(".")
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        place[leaf] = _read(file, row, names[row.foreign], settings)
     return tree
 
 
 def _all_there(
-    file: TensorFile | TensorFiles, rows: list[Row], names: Mapping[str, str], family: Family[S],
+    file: Tensors, rows: list[Row], names: Mapping[str, str], family: Family[S],
     architectures: Iterable[str],
 ) -> None:  # fmt: skip
     """Every row has its tensor, every tensor has a row, is a buffer, or belongs to a head on top."""
@@ -156,7 +169,7 @@ def _all_there(
         raise FileError("tensor_left_over", path=file.path, names=_listed(left_over))
 
 
-def _read(file: TensorFile | TensorFiles, row: Row, name: str, settings: object) -> Array:
+def _read(file: Tensors, row: Row, name: str, settings: object) -> Array:
     expected = tuple(getattr(settings, axis) for axis in row.axes.split())
     if file.shapes[name] != expected:
         raise FileError("tensor_shape", path=file.path, name=name, expected=expected, shape=file.shapes[name])

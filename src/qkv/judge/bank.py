@@ -156,7 +156,7 @@ class Bank:
         return all(failures) and 2 * len(wrong) <= len(probes)
 
     def _is_nan_at_times(self, function: Function, wrong: list[Probe], probes: list[Probe]) -> bool:
-        """Whether the mistake is NaN wherever it is wrong, and shows numbers where it is right: many things give NaN."""
+        """Whether a mistake that shows nothing where it is wrong shows numbers elsewhere: much else gives NaN."""
         right = [probe for probe in probes if probe not in wrong]
         return self._shows(function, right) and not any(self.outcome(function, probe).failure for probe in wrong)
 

@@ -160,7 +160,7 @@ def judged(task: Task, probes: list[Probe], report: Report, lang: str, timeout: 
     at = probes[report.at].name if report.at is not None and 0 <= report.at < len(probes) else ""
     ending: dict[str, Any] = {"task": task, "lang": lang, "results": results, "printed": report.printed}
     if report.limit is not None:
-        status = "error" if report.limit in ("exited", "no_start") else "timeout"
+        status = "error" if report.limit == "exited" else "timeout"
         place = words.say("judge.place.probe", lang, probe=at) if at else words.say("judge.place.loading", lang)
         facts = {"place": place, "seconds": f"{timeout:g}", "code": report.code, "says": _last_line(report.printed)}
         return Verdict(status=status, reason=report.limit, facts=facts, **ending)
@@ -216,13 +216,14 @@ def compared(
     crashed = error is not None and not mistakes
     shape = tuple(p for p in properties if p in ("returns_nothing", "wrong_shape", "wrong_dtype"))
     expected = bank.outcome(match.function if match.kind == "right" and match.function else task.reference, smallest)
+    yours = arranged(expected.value, got[smallest.name].value)
     return Verdict(
         status="error" if crashed else "wrong",
         mistakes=mistakes or (() if crashed else shape or ("no_match",)),
         match=kind,
         first_step=first_step(task, smallest, got[smallest.name], match.function if mistakes else None),
         notes=notes,
-        shown=Shown(smallest.name, task.calls(smallest), expected.value, arranged(expected.value, got[smallest.name].value)),
+        shown=Shown(smallest.name, task.calls(smallest), expected.value, yours),
         properties=properties,
         nearest=match.nearest,
         reason=_why_crashed(error) if crashed else "",

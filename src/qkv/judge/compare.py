@@ -11,7 +11,8 @@ from .wire import Array, Stream, Unreadable, decode
 
 # By the bytes of a result's number: float32 cannot be as near as float64, and GELU's two forms differ by 4.7e-4.
 TOLERANCES = {2: (5e-3, 5e-3), 4: (1e-4, 1e-5), 8: (1e-6, 1e-8)}
-SAME_ERROR = {"RuntimeError": "ValueError"}  # PyTorch's word for shapes that do not fit
+# Shapes that do not fit: PyTorch's word for it, and that of a loop.
+SAME_ERROR = {"RuntimeError": "ValueError", "IndexError": "ValueError"}
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,6 @@ def plain(value: Any) -> Any:
 
 def _as_array(value: list[Any]) -> Array | None:
     def numbers(item: Any) -> bool:
-        if isinstance(item, np.ndarray):  # a loop gives NumPy's own scalars
-            return item.ndim == 0
         return type(item) in (bool, int, float) or (isinstance(item, list) and all(map(numbers, item)))
 
     try:

@@ -180,6 +180,14 @@ def minus_global_maximum(masked: Array) -> Array:
     return exp / exp.sum(axis=-1, keepdims=True)
 
 
+def zeros_for_nan(weights: Array, masked: Array, mask: Mask) -> Array:
+    return np.nan_to_num(weights)
+
+
+def twice(masked: Array) -> Array:
+    return rows(rows(masked))
+
+
 def flat_maximum(masked: Array) -> Array:
     exp = np.exp(masked - masked.max(axis=-1))
     return exp / exp.sum(axis=-1, keepdims=True)
@@ -239,6 +247,10 @@ def filled(scaled: Array, mask: Mask, *, fill: float) -> Array:
 
 def shifted(scaled: Array, mask: Mask, *, by: float) -> Array:
     return scaled if mask is None else scaled + np.where(mask, 0, by)
+
+
+def times_infinity(scaled: Array, mask: Mask) -> Array:
+    return scaled if mask is None else scaled + (1 - mask) * -np.inf
 
 
 def masked_weights(weights: Array, Q: Array, mask: Mask) -> Array:
@@ -301,8 +313,11 @@ ATTENTION: dict[str, tuple[Function, ...]] = {
     ),
     "softmax_no_max": (changed(softmax=without_maximum),),
     "softmax_wrong_shift": (changed(softmax=minus_mean),),
-    "softmax_global_max": (changed(softmax=minus_global_maximum),),
+    "softmax_global_max": (
+        changed(softmax=minus_global_maximum), changed(softmax=minus_global_maximum, settle=zeros_for_nan),
+    ),
     "softmax_no_keepdims": tuple(changed(softmax=s) for s in (flat_maximum, flat_sum, flat_both)),
+    "softmax_twice": (changed(softmax=twice),),
     "integer_result": (changed(after=in_dtype_of_queries), changed(mix=output_in_dtype_of_values)),
     "mutates_input": tuple(
         changed(product=p, scale=unscaled) for p in (queries_scaled_in_place, keys_scaled_in_place)
@@ -314,6 +329,7 @@ ATTENTION: dict[str, tuple[Function, ...]] = {
         *(changed(hide=partial(filled, fill=fill)) for fill in (-1e4, -100.0, -10.0, -1.0)),
         *(changed(hide=partial(shifted, by=by)) for by in (-1e4, -100.0, -10.0)),
     ),
+    "mask_times_inf": (changed(hide=times_infinity),),
     "mask_transposed": (changed(look=transposed),),
     "mask_assumes_square": (changed(look=as_square), changed(hide=square_by_default)),
     "mask_ignored": (changed(look=ignored),),

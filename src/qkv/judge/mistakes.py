@@ -108,6 +108,13 @@ SHARED: dict[str, Explained] = {
         ("Look at max and sum.", "看 max 与 sum。"),
         ("Keep the axis: x.sum(axis=-1, keepdims=True).", "保留这一维：x.sum(axis=-1, keepdims=True)。"),
     ),
+    "softmax_twice": say(
+        ("The softmax is taken twice.", "做了两次 softmax。"),
+        ("attention with a softmax of a softmax", "对 softmax 的结果再做一次 softmax 的注意力"),
+        ("Is what you put into the last softmax scores, or weights already?", "传入最后一次 softmax 的是分数，还是已经是权重？"),
+        ("Count the softmaxes, those inside functions too.", "数一数做了几次 softmax，函数里面的也算。"),
+        ("One softmax, of the scaled and masked scores.", "只做一次，输入是缩放并加掩码后的分数。"),
+    ),
     "integer_result": say(
         ("The result is put into an integer array, which cuts off the fractions.", "结果存进了整数数组，小数部分被截掉。"),
         ("the right result cut to whole numbers for integer input", "输入为整数时，正确结果取整后的值"),
@@ -171,6 +178,13 @@ SHARED: dict[str, Explained] = {
         ("What if every allowed score is lower than your fill?", "如果所有允许看的分数都比你填的数更低呢？"),
         ("Look at the number put where the mask is False.", "看掩码为 False 处填的数。"),
         ("Fill with -np.inf.", "填 -np.inf。"),
+    ),
+    "mask_times_inf": say(
+        ("The mask is multiplied by infinity, and 0 · ∞ is NaN.", "掩码与无穷相乘，而 0 · ∞ 是 NaN。"),
+        ("attention with (1 - mask) · (-∞) added to the scores", "把 (1 - mask) · (-∞) 加到分数上的注意力"),
+        ("What is 0 * np.inf?", "0 * np.inf 是多少？"),
+        ("Look at what is added to the scores where the mask is True.", "看掩码为 True 的地方给分数加上了什么。"),
+        ("Choose, don't multiply: np.where(mask, scores, -np.inf).", "要选择，不要相乘：np.where(mask, scores, -np.inf)。"),
     ),
     "mask_transposed": say(
         ("The mask is transposed: row and column are swapped.", "掩码被转置了：行与列对调。"),

@@ -157,7 +157,7 @@ class Task:
         The name of its file.
     signature : str
         As a call with defaults, `softmax(x, axis=-1)`, or the method of a class, `KVCache.step(q, k, v)`.
-    returns : str
+    returns : Text
         What comes back, with its shape.
     title, statement : Text
     reference : callable
@@ -180,7 +180,7 @@ class Task:
 
     name: str
     signature: str
-    returns: str
+    returns: Text
     title: Text
     statement: Text
     reference: Function

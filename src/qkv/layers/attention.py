@@ -15,7 +15,9 @@ from ..ops.arguments import output_alone
 from ..ops.precision import Array
 from ..ops.scaling import DynamicNTK, LongRoPE, Scaling
 from .cache import KVCache
-from .parts import Norm, Seed, linear, xavier
+from .parts import Norm, Seed, generator, linear, rows, sizes, xavier
+
+Tables = tuple[Array, Array]
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,16 @@ class Rotary:
             return max(length, self.scaling.original_length)
         return int(isinstance(self.scaling, LongRoPE) and length > self.scaling.original_length)
 
-    def __call__(self, x: Array, positions: Array) -> Array:
-        turning: Array | tuple[Array, Array] = positions
-        if self.by_length and positions.ndim > 1:  # the length is that of each sequence, not of the longest
-            width = x.shape[-1] if self.rotary_dim is None else self.rotary_dim
-            cos, sin = zip(*(rope_tables(row, width, self.base, self.scaling) for row in positions))
-            turning = (np.stack(cos), np.stack(sin))
+    def tables(self, positions: Array, d_k: int) -> Tables:
+        """cos and sin for heads of that width, to turn the queries and keys of many layers by."""
+        width = d_k if self.rotary_dim is None else self.rotary_dim
+        if not (self.by_length and positions.ndim > 1):
+            return rope_tables(positions, width, self.base, self.scaling)
+        cos, sin = zip(*(rope_tables(row, width, self.base, self.scaling) for row in positions))
+        return np.stack(cos), np.stack(sin)  # the length is that of each sequence, not of the longest
+
+    def __call__(self, x: Array, positions: Array | Tables) -> Array:
+        turning = positions if isinstance(positions, tuple) else self.tables(positions, x.shape[-1])
         return rope(x, turning, self.base, self.layout, self.rotary_dim, self.scaling)
 
 
@@ -76,7 +82,8 @@ class SelfAttention:
     @classmethod
     def init(cls, d_model: int, d_k: int, d_v: int | None = None, seed: Seed = 0) -> SelfAttention:
         """Xavier weights, drawn in the order W_Q, W_K, W_V."""
-        rng = np.random.default_rng(seed)
+        sizes(d_model=d_model, d_k=d_k, d_v=d_v)
+        rng = generator(seed)
         widths = (d_k, d_k, d_k if d_v is None else d_v)
         return cls(*(xavier(rng, d_model, width) for width in widths))
 
@@ -87,6 +94,7 @@ class SelfAttention:
     def __call__(self, x: Array, **rules: Any) -> Array:
         """Attend from each row of `x` (..., T, d_model) to all of them; `rules` as in `attention`."""
         output_alone(rules)
+        x = rows("x", x)
         Q = linear(x, self.W_Q)
         K = linear(x, self.W_K)
         V = linear(x, self.W_V)
@@ -156,6 +164,7 @@ class MultiHeadAttention:
         seed: Seed = 0,
     ) -> MultiHeadAttention:
         """Xavier weights, drawn in the order W_Q, W_K, W_V, W_O; heads are d_model / n_heads wide by default."""
+        sizes(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_k=d_k, d_v=d_v, d_context=d_context)
         if d_k is None:
             if d_model % n_heads:
                 raise ArgumentError("divides", name="d_model", size=d_model, by="n_heads", by_size=n_heads)
@@ -163,7 +172,7 @@ class MultiHeadAttention:
         d_v = d_k if d_v is None else d_v
         n_kv = n_heads if n_kv_heads is None else n_kv_heads
         d_context = d_model if d_context is None else d_context
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         return cls(
             xavier(rng, d_model, n_heads * d_k), xavier(rng, d_context, n_kv * d_k),
             xavier(rng, d_context, n_kv * d_v), xavier(rng, n_heads * d_v, d_model),
@@ -173,6 +182,7 @@ class MultiHeadAttention:
     @classmethod
     def from_heads(cls, heads: Sequence[SelfAttention], W_O: Array) -> MultiHeadAttention:
         """The layer that computes what these single heads compute, joined by `W_O` (n_heads * d_v, d_model)."""
+        sizes(heads=len(heads))
         W_Q, W_K, W_V = (np.concatenate([getattr(h, name) for h in heads], axis=1) for name in ("W_Q", "W_K", "W_V"))
         return cls(W_Q, W_K, W_V, W_O, len(heads))
 
@@ -187,7 +197,7 @@ class MultiHeadAttention:
         context: Array | None = None,
         *,
         cache: KVCache | None = None,
-        positions: Array | None = None,
+        positions: Array | Tables | None = None,
         **rules: Any,
     ) -> Array:
         """Attend from each row of `x` to the rows of `context`, or of `x` itself.
@@ -200,7 +210,7 @@ class MultiHeadAttention:
         cache : KVCache, optional
             Remembers the keys and values of earlier calls; `x` continues where they ended.
         positions : (T,) or (*B, T) ndarray, optional
-            Where the rows stand, for `rotary`; by default 0, 1, ... or on from the cache.
+            Where the rows stand, for `rotary`; by default 0, 1, ... or on from the cache. Or ready tables of it.
         **rules
             mask, bias, causal, window, offset, ...: as in `attention`; they come before the layer's own. With a cache
             the offset follows from it.
@@ -210,7 +220,8 @@ class MultiHeadAttention:
         (..., T, d_model) ndarray
         """
         output_alone(rules)
-        source = x if context is None else context
+        x = rows("x", x)
+        source = x if context is None else rows("context", context, "(..., Tk, d_context)")
         q = normed_heads(linear(x, self.W_Q, self.b_Q), self.n_heads, self.q_norm)
         k = normed_heads(linear(source, self.W_K, self.b_K), self.n_kv_heads or self.n_heads, self.k_norm)
         v = split_heads(linear(source, self.W_V, self.b_V), self.n_kv_heads or self.n_heads)
@@ -236,7 +247,7 @@ def split_heads(x: Array, n_heads: int) -> Array:
     array([[2, 3],
            [6, 7]])
     """
-    if x.shape[-1] % n_heads:
+    if n_heads < 1 or x.shape[-1] % n_heads:
         raise ShapeError("divides", name="the width", size=x.shape[-1], by="n_heads", by_size=n_heads)
     return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads).swapaxes(-3, -2)
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ..contract import op
 from ..errors import ArgumentError
 from ..ops.precision import Array
 from .attention import MultiHeadAttention
 from .latent import LatentAttention
-from .parts import FeedForward, GatedFeedForward, LayerNorm, Norm, Seed
+from .parts import FeedForward, GatedFeedForward, LayerNorm, Norm, Seed, generator, rows
 
 ORDERS = ("pre", "post")
 
@@ -41,6 +39,7 @@ class Block:
 
     Examples
     --------
+    >>> import numpy as np
     >>> Block.init(d_model=12, n_heads=3, d_ff=17)(np.ones((5, 12)), causal=True).shape
     (5, 12)
     """
@@ -60,7 +59,7 @@ class Block:
     @classmethod
     def init(cls, d_model: int, n_heads: int, d_ff: int, *, order: str = "pre", seed: Seed = 0) -> Block:
         """Xavier weights for attention and feed-forward, norms that change nothing yet."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         return cls(
             MultiHeadAttention.init(d_model, n_heads, seed=rng), FeedForward.init(d_model, d_ff, rng),
             LayerNorm.init(d_model), LayerNorm.init(d_model), order,
@@ -69,6 +68,7 @@ class Block:
     @op(name="block", x="*B T d_model", resid_mid="*B T d_model", resid_post="*B T d_model")
     def __call__(self, x: Array, **rules: Any) -> Array:
         """`x` (..., T, d_model) after this layer; `rules` go to the attention."""
+        x = rows("x", x)
         before_1, before_2 = (self.norm_1, self.norm_2) if self.order == "pre" else (None, None)
         after_1, after_2 = (self.norm_1, self.norm_2) if self.order == "post" else (None, None)
         attended = normed(self.norm_1_out, self.attention(normed(before_1, x), **rules))
@@ -96,6 +96,7 @@ class DecoderBlock:
 
     Examples
     --------
+    >>> import numpy as np
     >>> block = DecoderBlock.init(d_model=12, n_heads=3, d_ff=17)
     >>> block(np.ones((5, 12)), np.ones((7, 12)), causal=True).shape
     (5, 12)
@@ -115,7 +116,7 @@ class DecoderBlock:
     @classmethod
     def init(cls, d_model: int, n_heads: int, d_ff: int, *, order: str = "pre", seed: Seed = 0) -> DecoderBlock:
         """Xavier weights, norms that change nothing yet."""
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         return cls(
             MultiHeadAttention.init(d_model, n_heads, seed=rng), MultiHeadAttention.init(d_model, n_heads, seed=rng),
             FeedForward.init(d_model, d_ff, rng),
@@ -140,6 +141,7 @@ class DecoderBlock:
         **rules
             Go to the self-attention: causal, mask, cache, ...
         """
+        x, context = rows("x", x), rows("context", context, "(..., Tk, d_context)")
         pre = self.order == "pre"
         attended = self.self_attention(self.norm_1(x) if pre else x, **rules)
         resid_attended = x + attended if pre else self.norm_1(x + attended)

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ..errors import ArgumentError, ShapeError
-from ..ops.precision import Array
+from ..ops.precision import Array, answer_dtype
+from ..ops.valid import is_integer
+from .parts import rows
 
 
 @dataclass(eq=False)
@@ -24,7 +26,8 @@ class KVCache:
     Notes
     -----
     Feeding a sequence in any chunks gives what one pass over all of it gives, also when a chunk is longer than the
-    window: the keys that leave are dropped after the chunk has been attended to, not before.
+    window: the keys that leave are dropped after the chunk has been attended to, not before. Rows of a wider dtype
+    widen what is remembered: nothing is rounded to fit.
 
     Examples
     --------
@@ -44,7 +47,7 @@ class KVCache:
     _length: int = field(default=0, repr=False)
 
     def __post_init__(self) -> None:
-        if self.window is not None and self.window < 1:
+        if self.window is not None and (not is_integer(self.window) or self.window < 1):
             raise ArgumentError("number", name="window", expected="at least 1, or None", value=self.window)
 
     @property
@@ -80,6 +83,7 @@ class KVCache:
             When the new rows do not fit the remembered ones.
         """
         offset = self._length
+        k, v = rows("k", k, "(..., T, d_k)"), rows("v", v, "(..., T, d_v)")
         new = k.shape[-2]
         if v.shape[-2] != new:
             raise ShapeError("same_size", name="v", axis="T", size=v.shape[-2], other="k", other_size=new)
@@ -96,7 +100,7 @@ class KVCache:
 
     def truncate(self, length: int) -> None:
         """Forget the newest positions, so that `length` are left; a cache with a window cannot go back."""
-        if self.window is not None or not 0 <= length <= self._length:
+        if self.window is not None or not is_integer(length) or not 0 <= length <= self._length:
             expected = f"from 0 to {self._length}, in a cache without a window"
             raise ArgumentError("number", name="length", expected=expected, value=length)
         if self._k is not None and self._v is not None:  # a fresh buffer: what was handed out stays as it was
@@ -112,8 +116,9 @@ class KVCache:
         if (*buffer.shape[:-2], buffer.shape[-1]) != (*new.shape[:-2], new.shape[-1]):
             expected = (*buffer.shape[:-2], "T", buffer.shape[-1])
             raise ShapeError("shape", name=name, expected=expected, shape=new.shape)
-        if end > buffer.shape[-2]:
-            larger = np.empty((*buffer.shape[:-2], max(end, 2 * buffer.shape[-2]), buffer.shape[-1]), buffer.dtype)
+        dtype = answer_dtype(buffer, new)
+        if end > buffer.shape[-2] or dtype != buffer.dtype:
+            larger = np.empty((*buffer.shape[:-2], max(end, 2 * buffer.shape[-2]), buffer.shape[-1]), dtype)
             larger[..., : self._length, :] = buffer[..., : self._length, :]
             buffer = larger
         buffer[..., self._length : end, :] = new

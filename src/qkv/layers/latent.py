@@ -11,9 +11,10 @@ from ..contract import op
 from ..errors import ArgumentError
 from ..ops import latent_attention
 from ..ops.precision import Array
+from ..ops.valid import integer
 from .attention import Rotary, merge_heads, split_heads
 from .cache import KVCache
-from .parts import Seed, linear, xavier
+from .parts import Seed, generator, linear, rows, sizes, xavier
 
 
 @dataclass(eq=False)
@@ -61,11 +62,13 @@ class LatentAttention:
         cls, d_model: int, n_heads: int, d_latent: int, *, d_k: int | None = None, d_rope: int = 0, seed: Seed = 0
     ) -> LatentAttention:
         """Xavier weights; d_rope = 0 leaves out the part that carries the position."""
+        sizes(d_model=d_model, n_heads=n_heads, d_latent=d_latent, d_k=d_k)
+        integer("d_rope", d_rope, 0)
         if d_k is None:
             if d_model % n_heads:
                 raise ArgumentError("divides", name="d_model", size=d_model, by="n_heads", by_size=n_heads)
             d_k = d_model // n_heads
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         wide = n_heads * d_k
         return cls(
             xavier(rng, d_model, wide), xavier(rng, d_model, d_latent), xavier(rng, d_latent, wide),
@@ -83,6 +86,7 @@ class LatentAttention:
         self, x: Array, *, cache: KVCache | None = None, positions: Array | None = None, **rules: Any
     ) -> Array:
         """Attend from each row of `x` (..., T, d_model) to all of them; arguments as in `MultiHeadAttention`."""
+        x = rows("x", x)
         q = split_heads(linear(x, self.W_Q), self.n_heads)
         latent = linear(x, self.W_DKV)
         if positions is None:

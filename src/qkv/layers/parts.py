@@ -11,7 +11,8 @@ import numpy as np
 from ..contract import op
 from ..errors import ArgumentError, ShapeError
 from ..ops import gelu, layer_norm, rms_norm, silu
-from ..ops.precision import Array
+from ..ops.precision import Array, number
+from ..ops.valid import integer
 
 Seed = int | np.random.Generator
 
@@ -28,6 +29,30 @@ def activation(name: str) -> Callable[[Array], Array]:
     if name not in ACTIVATIONS:
         raise ArgumentError("choice", name="activation", choices=", ".join(ACTIVATIONS), value=name)
     return ACTIVATIONS[name]
+
+
+def sizes(**given: int | None) -> None:
+    """Refuse sizes that are no integers of at least 1; None is a size that was left out."""
+    for name, size in given.items():
+        if size is not None:
+            integer(name, size, 1)
+
+
+def generator(seed: Seed) -> np.random.Generator:
+    """The generator that a seed begins, or that it is."""
+    try:
+        return np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        expected = "an integer of at least 0, or a numpy.random.Generator"
+        raise ArgumentError("number", name="seed", expected=expected, value=seed) from None
+
+
+def rows(name: str, x: Array, axes: str = "(..., T, d_model)") -> Array:
+    """`x` as an array of floats with at least an axis of rows and one of their features."""
+    x = number(name, x)
+    if x.ndim < 2:
+        raise ShapeError("axes", name=name, expected=2, axes=axes, shape=x.shape)
+    return x
 
 
 def xavier(rng: np.random.Generator, d_in: int, d_out: int) -> Array:
@@ -62,6 +87,7 @@ class LayerNorm:
     @classmethod
     def init(cls, d_model: int, eps: float = 1e-5) -> LayerNorm:
         """Changes nothing yet: gamma 1, beta 0."""
+        sizes(d_model=d_model)
         return cls(np.ones(d_model), np.zeros(d_model), eps)
 
     @op(name="layer_norm_part", kernel="layer_norm")
@@ -85,6 +111,7 @@ class RMSNorm:
     @classmethod
     def init(cls, d_model: int, eps: float = 1e-6) -> RMSNorm:
         """Changes nothing yet: gamma 1."""
+        sizes(d_model=d_model)
         return cls(np.ones(d_model), eps)
 
     @op(name="rms_norm_part", kernel="rms_norm")
@@ -117,7 +144,8 @@ class FeedForward:
     @classmethod
     def init(cls, d_model: int, d_ff: int, seed: Seed = 0, activation: str = "gelu") -> FeedForward:
         """Xavier weights, biases 0."""
-        rng = np.random.default_rng(seed)
+        sizes(d_model=d_model, d_ff=d_ff)
+        rng = generator(seed)
         return cls(
             xavier(rng, d_model, d_ff), xavier(rng, d_ff, d_model), np.zeros(d_ff), np.zeros(d_model), activation
         )
@@ -153,7 +181,8 @@ class GatedFeedForward:
     @classmethod
     def init(cls, d_model: int, d_ff: int, seed: Seed = 0, activation: str = "silu") -> GatedFeedForward:
         """Xavier weights."""
-        rng = np.random.default_rng(seed)
+        sizes(d_model=d_model, d_ff=d_ff)
+        rng = generator(seed)
         return cls(xavier(rng, d_model, d_ff), xavier(rng, d_model, d_ff), xavier(rng, d_ff, d_model), activation)
 
     @op(
@@ -170,6 +199,7 @@ class GatedFeedForward:
 
 def linear(x: Array, W: Array, b: Array | None = None) -> Array:
     """x W + b for every row of `x` (..., d_in); one product for all rows, where NumPy would do one per batch member."""
+    x = number("x", x)
     if x.ndim == 0 or x.shape[-1] != W.shape[0]:
         raise ShapeError("width", name="x", size=x.shape[-1] if x.ndim else 0, weights=W.shape, expected=W.shape[0])
     product = x @ W if x.ndim <= 2 else (x.reshape(-1, x.shape[-1]) @ W).reshape(*x.shape[:-1], W.shape[-1])

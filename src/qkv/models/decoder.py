@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,16 +11,19 @@ from typing import Any
 import numpy as np
 
 from ..contract import op
-from ..errors import ArgumentError
+from ..errors import ArgumentError, FileError
+from ..io.chat import ChatTemplate
 from ..io.decoders import DecoderSettings
-from ..io.tokenizer import Tokenizer, read_tokenizer
-from ..layers import Block, KVCache, Rotary
+from ..io.gguf_tokenizer import tokenizer_of
+from ..io.tokenizer import Tokenizer
+from ..layers import Block, KVCache
 from ..layers.parts import Norm
 from ..ops import masks
 from ..ops.masks import Rule
 from ..ops.precision import Array
 from .generate import Asked, generate, stream
 from .inputs import Given, check_ids, is_text, left_padded, read_given
+from .rotations import Rotations
 from .vocabulary import Head, TokenEmbeddings
 
 
@@ -41,6 +44,8 @@ class Decoder:
         `model.tokenizer.encode`, `.decode`, `.tokens`.
     end_ids : frozenset of int
         The tokens that end a text or a turn; generation stops at each.
+    chat_template : ChatTemplate or None
+        How a chat is written for it.
     """
 
     embeddings: TokenEmbeddings
@@ -51,6 +56,7 @@ class Decoder:
     directory: Path | None = None
     tokenizer: Tokenizer | None = None
     end_ids: frozenset[int] = field(default_factory=frozenset)
+    chat_template: ChatTemplate | None = None
 
     def __repr__(self) -> str:
         shape = f"{len(self.layers)} layers, {self.settings.n_heads} heads, d_model {self.settings.d_model}"
@@ -83,9 +89,12 @@ class Decoder:
         if starts is not None:
             positions = positions - starts[..., None]
         x = self.embeddings(ids, positions)
+        turning = self._rotations.tables(positions, x.dtype)
+        causal = ids.shape[-1] > 1  # a single token comes after all that a cache holds
         for i, layer in enumerate(self.layers):
             cache = caches[i] if caches else None
-            x = layer(x, causal=True, positions=positions, cache=cache, mask=_after_padding(starts, cache))
+            at = turning.get(layer.attention.rotary, positions)
+            x = layer(x, causal=causal, positions=at, cache=cache, mask=_after_padding(starts, cache))
         out = x if self.norm is None else self.norm(x)
         return out
 
@@ -94,7 +103,7 @@ class Decoder:
 
         Keys that were turned in one regime do not fit another: there a sequence must be computed from its beginning.
         """
-        return tuple(rotary.regime(length) for rotary in self._by_length)
+        return self._rotations.regime(length)
 
     def _check_regime(self, seen: int, length: int, starts: Array | None) -> None:
         for start in [0] if starts is None else starts.tolist():
@@ -102,9 +111,8 @@ class Decoder:
                 raise ArgumentError("other_regime", seen=seen - start, size=length - start)
 
     @cached_property
-    def _by_length(self) -> list[Rotary]:
-        rotaries = dict.fromkeys(layer.attention.rotary for layer in self.layers)
-        return [rotary for rotary in rotaries if rotary is not None and rotary.by_length]
+    def _rotations(self) -> Rotations:
+        return Rotations.of(self.layers, self.settings.d_k)
 
     def new_caches(self) -> list[KVCache]:
         """Empty caches, one per layer; a layer with a window forgets what no later token can see."""
@@ -196,13 +204,43 @@ class Decoder:
             raise ArgumentError("model_input", name="the input", expected="one prompt", what="a list")
         return stream(self, sequences[0], asked, as_text=is_text(prompt))
 
+    def chat_prompt(self, messages: Sequence[Mapping[str, Any]], *, answer: bool = True) -> str:
+        """A chat as the text to continue, by the template that came with the model.
+
+        Parameters
+        ----------
+        messages : sequence of dict
+            Each with `role` ("system", "user", "assistant") and `content`, in order.
+        answer : bool
+            End with the beginning of the model's answer.
+
+        Returns
+        -------
+        str
+            Without the token that the tokenizer itself puts before every text.
+
+        Raises
+        ------
+        FileError
+            When the model came without a template, or its template refuses the chat.
+        ArgumentError
+            For what is no list of messages.
+        """
+        if self.chat_template is None:
+            raise FileError("no_chat_template", path=self.directory)
+        text = self.chat_template.render(messages, answer)
+        start = self.chat_template.tokens.get("bos_token")
+        if self.tokenizer is not None and start and self.tokenizer.encode("")[:1] == [self.tokenizer.id_of(start)]:
+            text = text.removeprefix(start)
+        return text
+
     def read(self, given: Given, seen: int = 0, slide: bool = False) -> tuple[list[Array], bool]:
         """Token ids, checked, and whether it was one sequence, not a list; `seen` tokens came before them."""
         n_special = 0
 
         def encode(text: str) -> list[int]:
             nonlocal n_special
-            tokenizer = self.tokenizer or read_tokenizer(self.directory or Path())
+            tokenizer = self.tokenizer or tokenizer_of(self.directory or Path())
             n_special = tokenizer.n_special_tokens
             return tokenizer.encode(text)
 
@@ -224,4 +262,4 @@ def _after_padding(starts: Array | None, cache: KVCache | None) -> Rule | None:
     if starts is None:
         return None
     forgotten = 0 if cache is None else cache.n_seen - cache.length
-    return ~masks.padding(starts - forgotten)
+    return ~masks.padding(np.maximum(starts - forgotten, 0))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError
-from ..io.tokenizer import read_tokenizer
+from ..io.gguf_tokenizer import tokenizer_of
 from ..layers import KVCache
 from ..ops.precision import Array
 from . import sampling
@@ -137,7 +137,7 @@ def _rows(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: boo
             raise ArgumentError("too_long_to_go_on", size=len(ids), new=asked.max_new_tokens, limit=limit)
     tokenizer = model.tokenizer
     if tokenizer is None and (as_text or asked.stop):
-        tokenizer = read_tokenizer(model.directory or Path())
+        tokenizer = tokenizer_of(model.directory or Path())
     return [
         _Row(
             ids.tolist(), np.random.default_rng(asked.seed),

@@ -10,11 +10,15 @@ from typing import Any
 from ..errors import FileError, MissingExtraError
 from ..io.bert import BERT
 from ..io.bloom import BLOOM
+from ..io.chat import ChatTemplate, read_chat_template
 from ..io.config import Config
 from ..io.endings import read_end_ids
 from ..io.falcon import FALCON
 from ..io.files import PICKLES, is_pickle, there
 from ..io.gemma import GEMMA2, GEMMA3
+from ..io.gguf import Progress, is_gguf, open_gguf
+from ..io.gguf_models import architecture_of, family_of, read_settings
+from ..io.gguf_tokenizer import GGUFVocabulary
 from ..io.gpt2 import GPT2
 from ..io.gpt_neox import GPT_NEOX
 from ..io.llama import LLAMA
@@ -26,8 +30,8 @@ from ..io.qwen import QWEN2, QWEN3
 from ..io.sentence import read_sentence_settings
 from ..io.shards import INDEX
 from ..io.smollm3 import SMOLLM3
-from ..io.tokenizer import read_tokenizer
-from ..io.weights import Family, read_weights
+from ..io.tokenizer import Tokenizer, read_tokenizer
+from ..io.weights import Family, placed, read_weights
 from .build import decoder_from_weights
 from .decoder import Decoder
 from .encoder import Encoder
@@ -44,21 +48,23 @@ FAMILIES: dict[str, tuple[Family[Any], Build]] = {
 }
 
 
-def load(path: str | os.PathLike[str]) -> Any:
-    """A model from a directory.
+def load(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Any:
+    """A model from a directory, or from a GGUF file.
 
     Parameters
     ----------
     path : path_like
-        A directory with `config.json`, `model.safetensors` (or its parts and their index) and, to read text,
-        `tokenizer.json`; for sentence vectors also the files of sentence-transformers (`modules.json` and those it
-        names).
+        A GGUF file; or a directory with `config.json`, `model.safetensors` (or its parts and their index) and, to
+        read text, `tokenizer.json`; for sentence vectors also the files of sentence-transformers (`modules.json` and
+        those it names).
+    progress : callable (int, int) -> None, optional
+        Told after each tensor of a GGUF file how many bytes have been read, and how many there are.
 
     Returns
     -------
     Encoder or Decoder
-        Its weights in float32 (float64 where the file has float64). Only the encoder is read of a BERT with a head
-        for a task, such as `BertForMaskedLM`.
+        Its weights in float32 (float64 where the file has float64), also those that a GGUF file holds in fewer bits.
+        Only the encoder is read of a BERT with a head for a task, such as `BertForMaskedLM`.
 
     Raises
     ------
@@ -66,6 +72,8 @@ def load(path: str | os.PathLike[str]) -> Any:
         One line that names the file and, where there is one, the setting or tensor: nothing is ignored unseen.
     """
     directory = there(Path(path))
+    if directory.is_file() and is_gguf(directory):
+        return _load_gguf(directory, progress)
     if not directory.is_dir():
         key = "pickle" if is_pickle(directory, b"") else "not_a_directory"
         raise FileError(key, path=directory)
@@ -76,15 +84,37 @@ def load(path: str | os.PathLike[str]) -> Any:
     model = build(settings, read_weights(_weights_file(directory), family, settings, architectures))
     model.directory = directory
     if (directory / "tokenizer.json").exists():
-        try:
-            model.tokenizer = read_tokenizer(directory)
-        except MissingExtraError:  # token ids need none; the first text will say what is missing
-            model.tokenizer = None
+        model.tokenizer = _if_installed(lambda: read_tokenizer(directory))
     if isinstance(model, Encoder):
         model.sentence = sentence
     else:
         model.end_ids = read_end_ids(directory, config, model.tokenizer)
+        model.chat_template = read_chat_template(directory)
     return model
+
+
+def _load_gguf(path: Path, progress: Progress | None) -> Decoder:
+    """A model from a file that holds its settings, weights, tokenizer and chat template all together."""
+    with open_gguf(path, progress) as file:
+        name, metadata = architecture_of(file), file.metadata
+        settings = read_settings(file, name)
+        vocabulary = GGUFVocabulary(path, metadata)
+        tokenizer = _if_installed(vocabulary.tokenizer) if vocabulary.is_read else None
+        model = decoder_from_weights(settings, placed(file, family_of(name), settings, ()))
+    model.directory, model.tokenizer = path, tokenizer
+    model.end_ids = vocabulary.end_ids(tokenizer)
+    if template := vocabulary.chat_template:
+        tokens = {f"{name}_token": vocabulary.token(name) for name in ("bos", "eos")}
+        model.chat_template = ChatTemplate(path, template, **tokens)
+    return model
+
+
+def _if_installed(read: Callable[[], Tokenizer]) -> Tokenizer | None:
+    """A tokenizer, if the library is there: token ids need none, and the first text will say what is missing."""
+    try:
+        return read()
+    except MissingExtraError:
+        return None
 
 
 def _family(config: Config) -> tuple[tuple[Family[Any], Build], list[str]]:

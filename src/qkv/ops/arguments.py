@@ -19,7 +19,8 @@ from ..errors import ArgumentError, DtypeError, ShapeError
 from . import masks
 from .biases import Bias
 from .masks import Rule
-from .precision import Array, answer_dtype, number, working_dtype
+from .precision import Array, answer_dtype, array, number, working_dtype
+from .valid import finite, truth
 
 Window = int | tuple[int | None, int | None]
 
@@ -205,7 +206,7 @@ def _same(name: str, size: int, other: str, other_size: int, axis: str) -> None:
 def _rule(mask: ArrayLike | Rule | None, causal: bool, window: Window | None) -> Rule | None:
     """The rules on positions that were asked for, all of which must hold."""
     rules = [mask] if isinstance(mask, Rule) else []
-    if causal:
+    if truth("causal", causal):
         rules.append(masks.causal())
     if isinstance(window, tuple) and len(window) == 2:
         rules.append(masks.window(*window))
@@ -232,7 +233,7 @@ def _positions(
         if asks and Tq != Tk and Tq and Tk:
             raise ArgumentError("offset_needed", Tq=Tq, Tk=Tk, rule=asks, continued=Tk - Tq)
         offset = 0
-    start = np.asarray(offset)
+    start = array("offset", offset)
     if start.dtype.kind not in "iu":
         raise DtypeError("dtype", name="offset", expected="integer", dtype=start.dtype)
     start = start.astype(np.int64)
@@ -261,55 +262,45 @@ def _whole_table(name: str, rule: Rule | Bias, i: Array, j: Array, scores: tuple
 
 
 def _mask_array(mask: ArrayLike, scores: tuple[int, ...]) -> Array:
-    array = np.asarray(mask)
-    if array.dtype != bool:
-        raise DtypeError("mask_dtype", dtype=array.dtype)
-    return _fits("mask", array, scores)
+    given = array("mask", mask)
+    if given.dtype != bool:
+        raise DtypeError("mask_dtype", dtype=given.dtype)
+    return _fits("mask", given, scores)
 
 
 def _bias_array(bias: ArrayLike, scores: tuple[int, ...]) -> Array:
-    return _fits("bias", _summand(np.asarray(bias)), scores)
+    return _fits("bias", _summand(array("bias", bias)), scores)
 
 
-def _summand(array: Array) -> Array:
-    if array.dtype == bool:
-        raise DtypeError("bias_dtype", dtype=array.dtype)
-    return number("bias", array)
+def _summand(added: Array) -> Array:
+    if added.dtype == bool:
+        raise DtypeError("bias_dtype", dtype=added.dtype)
+    return number("bias", added)
 
 
-def _fits(name: str, array: Array, scores: tuple[int, ...]) -> Array:
-    """`array`, if it broadcasts to the scores without enlarging them."""
-    if array.ndim > len(scores) or any(a not in (1, b) for a, b in zip(array.shape[::-1], scores[::-1])):
-        raise ShapeError("broadcast", name=name, shape=array.shape, scores=scores)
-    return array
+def _fits(name: str, given: Array, scores: tuple[int, ...]) -> Array:
+    """`given`, if it broadcasts to the scores without enlarging them."""
+    if given.ndim > len(scores) or any(a not in (1, b) for a, b in zip(given.shape[::-1], scores[::-1])):
+        raise ShapeError("broadcast", name=name, shape=given.shape, scores=scores)
+    return given
 
 
 def _scale(scale: float | None, d_k: int) -> float:
     if scale is None:
         return 1 / math.sqrt(d_k) if d_k else 1.0
-    return _finite("scale", scale)
+    return finite("scale", scale)
 
 
 def _positive(name: str, value: float) -> float:
-    if _finite(name, value) <= 0:
+    if finite(name, value) <= 0:
         raise ArgumentError("number", name=name, expected="positive, or None for none", value=value)
-    return float(value)
-
-
-def _finite(name: str, value: float) -> float:
-    try:
-        finite = math.isfinite(value)
-    except (TypeError, OverflowError):
-        finite = False
-    if not finite:
-        raise ArgumentError("number", name=name, expected="a finite number", value=value)
     return float(value)
 
 
 def _sinks(sinks: ArrayLike, q: Array) -> Array:
     """(H, 1), to stand beside the scores' queries; a scalar for a single head given as a matrix."""
-    array = number("sinks", sinks)
+    given = number("sinks", sinks)
     expected: tuple[int, ...] = (q.shape[-3],) if q.ndim > 2 else ()
-    if array.shape != expected and not (q.ndim == 2 and array.shape == (1,)):
-        raise ShapeError("shape", name="sinks", expected=f"{expected}, one per head", shape=array.shape)
-    return array.reshape(*expected, 1)
+    if given.shape != expected and not (q.ndim == 2 and given.shape == (1,)):
+        raise ShapeError("shape", name="sinks", expected=f"{expected}, one per head", shape=given.shape)
+    return given.reshape(*expected, 1)

@@ -120,7 +120,7 @@ def _upstream(call: Call, d_out: ArrayLike, out: ArrayLike, lse: ArrayLike) -> U
 def _gradients(call: Call, upstream: Upstream) -> Results:
     operands = Operands(call)
     n_shares = math.prod(operands.k.shape[:-2])
-    n_threads = 1 if math.prod(call.scores) < SMALL else thread_count()
+    n_threads = thread_count(small=math.prod(call.scores) < SMALL)
     sizes = Sizes.of(call, 1, n_shares, 1)
     n_parts = parts(n_shares, n_threads, call.scores[-1], sizes.keys)
     results = Results(call, operands, n_parts)

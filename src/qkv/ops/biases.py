@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import ArgumentError, ShapeError
+from ..errors import DtypeError, ShapeError
 from .precision import Array, number
+from .valid import integer
 
 Added = Callable[[Array, Array], Array]
 
@@ -38,6 +39,8 @@ class Bias:
         return self.added(i[..., :, None], j[..., None, :])
 
     def __add__(self, other: Bias) -> Bias:
+        if not isinstance(other, Bias):
+            raise DtypeError("dtype", name="the right side of +", expected="a bias", dtype=type(other).__name__)
         name, relative = f"({self.name} + {other.name})", self.relative and other.relative
         return Bias(lambda i, j: self.added(i, j) + other.added(i, j), name, relative)
 
@@ -65,8 +68,7 @@ def alibi_slopes(n_heads: int) -> Array:
     array([0.25      , 0.0625    , 0.015625  , 0.00390625, 0.5       ,
            0.125     ])
     """
-    if n_heads < 1:
-        raise ArgumentError("number", name="n_heads", expected="at least 1", value=n_heads)
+    n_heads = integer("n_heads", n_heads, 1)
     below = 1 << (n_heads.bit_length() - 1)
 
     def powers(n: int) -> Array:

@@ -36,7 +36,7 @@ def dense(
 @op(step="scores")
 def scaled_scores(q: Array, k: Array, scale: float) -> Array:
     """Q K^T * scale: how well each query matches each key."""
-    scores = q @ repeated(k, q).mT * q.dtype.type(scale)
+    scores = ungrouped(grouped(q, k) @ k.mT, q, k) * q.dtype.type(scale)
     return scores
 
 
@@ -92,7 +92,8 @@ def row_logsumexp(masked: Array, sinks: Array | None) -> Array:
 @op(step="out")
 def weighted_sum(weights: Array, v: Array, masked: Array, dtype: np.dtype[Any]) -> Array:
     """weights V, rounded once. A value that may not be looked at does not take part, whatever it is."""
-    out = visible_product(weights, repeated(v, weights), masked).astype(dtype, copy=False)
+    total = visible_product(grouped(weights, v), v, grouped(masked, v))
+    out = ungrouped(total, weights, v).astype(dtype, copy=False)
     return out
 
 
@@ -115,8 +116,32 @@ def visible_product(weights: Array, rows: Array, masked: Array) -> Array:
     return np.where(unknown, np.nan, total).astype(rows.dtype, copy=False)
 
 
+def grouped(x: Array, rows: Array) -> Array:
+    """(..., H, Tq, n) as (..., Hkv, H / Hkv * Tq, n), to be multiplied with k or v, which are the `rows`.
+
+    The queries of the heads that share a key head are stacked instead of the key head being repeated: one product for
+    each, and no copy of what may be a long cache.
+    """
+    if not shares_heads(rows, x):
+        return x
+    *lead, n_heads, Tq, n = x.shape
+    return x.reshape(*lead, rows.shape[-3], n_heads // rows.shape[-3] * Tq, n)
+
+
+def ungrouped(product: Array, x: Array, rows: Array) -> Array:
+    """The way back, to the heads and queries of `x`."""
+    if not shares_heads(rows, x):
+        return product
+    return product.reshape(*product.shape[:-3], *x.shape[-3:-1], product.shape[-1])
+
+
+def shares_heads(rows: Array, q: Array) -> bool:
+    """Whether a head of `rows` serves several heads of `q`."""
+    return rows.ndim >= 3 and q.ndim >= 3 and rows.shape[-3] != q.shape[-3]
+
+
 def repeated(rows: Array, q: Array) -> Array:
     """Keys or values (..., Hkv, Tk, d) for each query head: every head H / Hkv times in a row."""
-    if rows.ndim < 3 or q.ndim < 3 or rows.shape[-3] in (1, q.shape[-3]):
+    if not shares_heads(rows, q) or rows.shape[-3] == 1:
         return rows
     return np.repeat(rows, q.shape[-3] // rows.shape[-3], axis=-3)

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from ..contract import op
 from ..errors import ShapeError
 from .precision import Array, answer_dtype, number, working_dtype
+from .valid import truth
 
 
 def elu_plus_one(x: Array) -> Array:
@@ -56,7 +57,7 @@ def linear_attention(q: ArrayLike, k: ArrayLike, v: ArrayLike, *, causal: bool =
             raise ShapeError("axes", name=name, expected=2, axes=axes, shape=x.shape)
     _same("k", k.shape[-1], "q", q.shape[-1], "d_k")
     _same("v", v.shape[-2], "k", k.shape[-2], "Tk")
-    if causal:
+    if truth("causal", causal):
         _same("k", k.shape[-2], "q", q.shape[-2], "T (causal)")
     try:
         np.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import ArgumentError, DtypeError, ShapeError
-from .precision import Array
+from .precision import Array, array
+from .valid import integer, is_integer
 
 Visible = Callable[[Array, Array], Array]
 Range = Callable[[int, int, int], tuple[int, int]]
@@ -90,6 +91,10 @@ class Rule:
 
         return self._joined(other, "|", lambda i, j: self.visible(i, j) | other.visible(i, j), hull, wider)
 
+    def __bool__(self) -> bool:
+        """Refused: `a and b` would be `b` alone."""
+        raise ArgumentError("rule_truth", rule=self.name)
+
     def __invert__(self) -> Rule:
         return Rule(
             lambda i, j: ~self.visible(i, j), name=f"~{self.name}",
@@ -143,15 +148,15 @@ def window(left: int | None, right: int | None = 0) -> Rule:
            [0, 0, 1, 1]])
     """
     for name, size in (("left", left), ("right", right)):
-        if size is not None and (not isinstance(size, int | np.integer) or size < 0):
+        if size is not None and (not is_integer(size) or size < 0):
             raise ArgumentError("number", name=name, expected="an integer of at least 0, or None", value=size)
 
     def visible(i: Array, j: Array) -> Array:
         seen = np.ones(np.broadcast_shapes(i.shape, j.shape), bool)
         if left is not None:
-            seen &= i - j <= left
+            seen &= j >= i - left
         if right is not None:
-            seen &= j - i <= right
+            seen &= j <= i + right
         return seen
 
     def key_range(first: int, last: int, n_keys: int) -> tuple[int, int]:
@@ -163,11 +168,13 @@ def window(left: int | None, right: int | None = 0) -> Rule:
     return Rule(visible, key_range, f"window({left}, {right})", full=full)
 
 
-def _integers(name: str, values: ArrayLike) -> Array:
-    array = np.asarray(values)
-    if array.dtype.kind not in "iu":
-        raise DtypeError("dtype", name=name, expected="integer", dtype=array.dtype)
-    return array
+def _integers(name: str, values: ArrayLike, n_axes: int = 0) -> Array:
+    given = array(name, values)
+    if given.dtype.kind not in "iu":
+        raise DtypeError("dtype", name=name, expected="integer", dtype=given.dtype)
+    if given.ndim < n_axes:
+        raise ShapeError("axes", name=name, expected=n_axes, axes="(*B, n)", shape=given.shape)
+    return given
 
 
 def padding(lengths: ArrayLike) -> Rule:
@@ -184,6 +191,8 @@ def padding(lengths: ArrayLike) -> Rule:
     (2, 1, 1, 3)
     """
     lengths = _integers("lengths", lengths)
+    if lengths.size and lengths.min() < 0:
+        raise ArgumentError("number", name="lengths", expected="a number of at least 0", value=int(lengths.min()))
     longest, shortest = int(lengths.max(initial=0)), int(lengths.min()) if lengths.size else 0
     per_member = lengths[..., None, None, None] if lengths.ndim else lengths
     return Rule(
@@ -209,8 +218,8 @@ def documents(ids: ArrayLike, query_ids: ArrayLike | None = None) -> Rule:
            [1, 1, 0],
            [0, 0, 1]])
     """
-    ids = _integers("ids", ids)
-    of_query = ids if query_ids is None else _integers("query_ids", query_ids)
+    ids = _integers("ids", ids, 1)
+    of_query = ids if query_ids is None else _integers("query_ids", query_ids, 1)
     n_batch_axes = max(ids.ndim, of_query.ndim) - 1
 
     def at(table: Array, name: str, positions: Array) -> Array:
@@ -246,6 +255,7 @@ def prefix(n: int) -> Rule:
            [1, 1, 0],
            [1, 1, 1]])
     """
+    n = integer("n", n, 0)
     return Rule(
         lambda i, j: j < n, lambda first, last, n_keys: (0, n), f"prefix({n})", uses_query=False,
         full=lambda first, last, n_keys: (0, n),
@@ -268,13 +278,12 @@ def block_sparse(blocks: ArrayLike, size: int) -> Rule:
            [1, 1, 1, 1],
            [1, 1, 1, 1]])
     """
-    blocks = np.asarray(blocks)
+    blocks = array("blocks", blocks)
     if blocks.dtype != bool:
         raise DtypeError("dtype", name="blocks", expected="boolean", dtype=blocks.dtype)
     if blocks.ndim != 2:
         raise ShapeError("shape", name="blocks", expected="(n, m)", shape=blocks.shape)
-    if size < 1:
-        raise ArgumentError("number", name="size", expected="at least 1", value=size)
+    size = integer("size", size, 1)
 
     def visible(i: Array, j: Array) -> Array:
         _known("the query", i, blocks.shape[0] * size)
@@ -300,7 +309,7 @@ def custom(visible: Visible, range: Range | None = None, name: str = "custom") -
     """
 
     def checked(i: Array, j: Array) -> Array:
-        seen = np.asarray(visible(i, j))
+        seen = array(f"the rule {name}", visible(i, j))
         if seen.dtype != bool:
             raise DtypeError("dtype", name=f"the rule {name}", expected="boolean", dtype=seen.dtype)
         return seen

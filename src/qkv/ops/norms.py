@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..contract import op
 from ..errors import ShapeError
 from .precision import Array, number, widened
+from .valid import axes_of, not_negative
 
 
 @op(x="*B T d_model", centred="*B T d_model", variance="*B T 1", normed="*B T d_model", out="*B T d_model")
@@ -26,7 +29,7 @@ def layer_norm(
     gamma, beta : (d_model,) array_like, optional
         The learnt stretch and shift, of the shape of the normalised axes.
     eps : float
-        Added to the variance, inside the root.
+        Added to the variance, inside the root. With 0, features that are all equal give NaN (0 / 0).
     axis : int or tuple of int
         The axes that are normalised.
 
@@ -34,6 +37,10 @@ def layer_norm(
     -------
     (..., T, d_model) ndarray
         Same dtype as `x`.
+
+    Raises
+    ------
+    ShapeError, DtypeError, ArgumentError
 
     Notes
     -----
@@ -45,11 +52,12 @@ def layer_norm(
     >>> layer_norm([[1.0, 2.0, 6.0]], eps=0).round(4)
     array([[-0.9258, -0.4629,  1.3887]])
     """
-    x, dtype = widened("x", x)
-    centred = x - x.mean(axis=axis, keepdims=True)
-    variance = mean_of_squares(centred, axis)
-    normed = centred / np.sqrt(variance + eps)
-    out = _affine(normed, gamma, beta, axis)
+    x, dtype, axes = _read(x, eps, axis)
+    with np.errstate(all="ignore"):
+        centred = x - x.mean(axis=axes, keepdims=True)
+        variance = mean_of_squares(centred, axes)
+        normed = centred / np.sqrt(variance + eps)
+        out = _affine(normed, gamma, beta, axes)
     return out.astype(dtype, copy=False)
 
 
@@ -64,13 +72,17 @@ def rms_norm(
     x : (..., T, d_model) array_like
     gamma : (d_model,) array_like, optional
     eps : float
-        Added to the mean square, inside the root.
+        Added to the mean square, inside the root. With 0, features that are all 0 give NaN (0 / 0).
     axis : int or tuple of int
 
     Returns
     -------
     (..., T, d_model) ndarray
         Same dtype as `x`.
+
+    Raises
+    ------
+    ShapeError, DtypeError, ArgumentError
 
     Notes
     -----
@@ -81,14 +93,24 @@ def rms_norm(
     >>> rms_norm([[3.0, 4.0]], eps=0).round(4)
     array([[0.8485, 1.1314]])
     """
-    x, dtype = widened("x", x)
-    mean_square = mean_of_squares(x, axis)
-    normed = x / np.sqrt(mean_square + eps)
-    out = _affine(normed, gamma, None, axis)
+    x, dtype, axes = _read(x, eps, axis)
+    with np.errstate(all="ignore"):
+        mean_square = mean_of_squares(x, axes)
+        normed = x / np.sqrt(mean_square + eps)
+        out = _affine(normed, gamma, None, axes)
     return out.astype(dtype, copy=False)
 
 
-def mean_of_squares(x: Array, axis: int | tuple[int, ...]) -> Array:
+def _read(x: ArrayLike, eps: float, axis: int | tuple[int, ...]) -> tuple[Array, np.dtype[Any], tuple[int, ...]]:
+    """`x` in its working dtype, the dtype of the answer, and the axes that are normalised."""
+    x, dtype = widened("x", x)
+    not_negative("eps", eps)
+    if x.ndim == 0:
+        raise ShapeError("axes", name="x", expected=1, axes="(..., d_model)", shape=x.shape)
+    return x, dtype, axes_of(axis, x.ndim)
+
+
+def mean_of_squares(x: Array, axis: tuple[int, ...]) -> Array:
     """The mean of x^2 along the axes, which are kept; in float64 where a float32 square overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = (x * x).mean(axis=axis, keepdims=True)
@@ -97,9 +119,8 @@ def mean_of_squares(x: Array, axis: int | tuple[int, ...]) -> Array:
     return mean
 
 
-def _affine(normed: Array, gamma: ArrayLike | None, beta: ArrayLike | None, axis: int | tuple[int, ...]) -> Array:
+def _affine(normed: Array, gamma: ArrayLike | None, beta: ArrayLike | None, axes: tuple[int, ...]) -> Array:
     """gamma * normed + beta, with gamma and beta laid along the normalised axes."""
-    axes = sorted(a % normed.ndim for a in (axis if isinstance(axis, tuple) else (axis,)))
     along = [normed.shape[a] if a in axes else 1 for a in range(normed.ndim)]
 
     def laid(name: str, values: ArrayLike) -> Array:

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike
 
 from ..contract import op
 from ..errors import ArgumentError, ShapeError
-from .precision import Array, number, widened
+from .precision import Array, array, number, widened
 from .scaling import Scaling
+from .valid import integer, is_integer, positive
 
 LAYOUTS = ("half", "interleaved")
 
@@ -39,6 +40,7 @@ def sinusoidal_positions(n: int, d_model: int, base: float = 10000.0) -> Array:
     array([[0.        , 1.        , 0.        , 1.        ],
            [0.84147098, 0.54030231, 0.00999983, 0.99995   ]])
     """
+    n, d_model, base = integer("n", n, 0), integer("d_model", d_model, 0), positive("base", base)
     angles = np.arange(n)[:, None] * base ** (-np.arange(0, d_model, 2) / d_model)
     out = np.empty((n, d_model))
     out[:, 0::2] = np.sin(angles)
@@ -76,8 +78,11 @@ def rope_frequencies(
     >>> rope_frequencies(4)
     (array([1.  , 0.01]), 1.0)
     """
-    if rotary_dim < 0 or rotary_dim % 2:
+    if not is_integer(rotary_dim) or rotary_dim < 0 or rotary_dim % 2:
         raise ArgumentError("number", name="rotary_dim", expected="even and not negative", value=rotary_dim)
+    if scaling is not None and not isinstance(scaling, Scaling):
+        raise ArgumentError("number", name="scaling", expected="one of qkv.ops.scaling, or None", value=scaling)
+    base = positive("base", base)
     if scaling is not None:
         return scaling.frequencies(rotary_dim, base, length)
     return base ** (-np.arange(0, rotary_dim, 2) / rotary_dim), 1.0
@@ -108,6 +113,9 @@ def rope_tables(
            [-0.4161,  0.9998]])
     """
     positions = number("positions", positions).astype(np.float64)
+    if not np.isfinite(positions).all():
+        wrong = float(positions[~np.isfinite(positions)][0])
+        raise ArgumentError("number", name="positions", expected="finite everywhere", value=wrong)
     length = int(positions.max(initial=-1)) + 1
     frequencies, magnitude = rope_frequencies(rotary_dim, base, scaling, length)
     angles = positions[..., None] * frequencies
@@ -150,7 +158,7 @@ def rope(
     ShapeError
         When positions do not fit `x`.
     ArgumentError
-        When rotary_dim is odd or larger than d, or there is no such layout.
+        When rotary_dim is odd or larger than d, or there is no such layout, base or scaling.
 
     Notes
     -----
@@ -170,12 +178,12 @@ def rope(
     if x.ndim < 2:
         raise ShapeError("axes", name="x", expected=2, axes="(T, d)", shape=x.shape)
     turning = x.shape[-1] if rotary_dim is None else rotary_dim
-    if turning > x.shape[-1] or turning % 2:
+    if not is_integer(turning) or not 0 <= turning <= x.shape[-1] or turning % 2:
         expected = f"even and at most d={x.shape[-1]}"
         raise ArgumentError("number", name="rotary_dim", expected=expected, value=turning)
-    ready = isinstance(positions, tuple) and all(np.ndim(table) > 1 for table in positions)
+    ready = _are_tables(positions)
     tables = cast("tuple[Array, Array]", positions) if ready else rope_tables(positions, turning, base, scaling)
-    cos, sin = (_fit(table, x, turning).astype(x.dtype) for table in tables)
+    cos, sin = (_fit(table, x, turning).astype(x.dtype, copy=False) for table in tables)
 
     half = turning // 2
     one, two = (
@@ -188,9 +196,14 @@ def rope(
     return out.astype(dtype, copy=False)
 
 
+def _are_tables(positions: ArrayLike | tuple[Array, Array]) -> bool:
+    pair = isinstance(positions, tuple) and len(positions) == 2
+    return pair and all(array("positions", table).ndim > 1 for table in cast("tuple[Array, Array]", positions))
+
+
 def _fit(table: Array, x: Array, turning: int) -> Array:
     """A table (..., T, rotary_dim / 2) with an axis for the heads, where the table has one axis per batch axis."""
-    table = np.asarray(table)
+    table = number("positions", table)
     if table.ndim >= 3 and table.ndim == x.ndim - 1:
         table = table[..., None, :, :]
     expected = (*x.shape[:-1], turning // 2)

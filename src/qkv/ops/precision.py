@@ -8,11 +8,29 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ..errors import DtypeError
+from ..errors import DtypeError, ShapeError
 
 Array = NDArray[Any]
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32), np.dtype(np.float16), BFLOAT16)
+
+
+def array(name: str, x: ArrayLike) -> Array:
+    """`x` as an array of whatever dtype.
+
+    Raises
+    ------
+    ShapeError
+        For lists whose rows differ in length.
+    DtypeError
+        For a masked array: nothing here would heed its mask.
+    """
+    if isinstance(x, np.ma.MaskedArray):
+        raise DtypeError("masked", name=name)
+    try:
+        return np.asarray(x)
+    except ValueError:
+        raise ShapeError("ragged", name=name) from None
 
 
 def number(name: str, x: ArrayLike) -> Array:
@@ -20,15 +38,17 @@ def number(name: str, x: ArrayLike) -> Array:
 
     Raises
     ------
+    ShapeError
+        As `array`.
     DtypeError
-        For complex numbers, text, objects and floats of other widths.
+        For complex numbers, text, objects, floats of other widths and masked arrays.
     """
-    array = np.asarray(x)
-    if array.dtype in FLOATS:
-        return array
-    if array.dtype.kind in "biu":
-        return array.astype(np.float64)
-    raise DtypeError("dtype", name=name, expected="float16, bfloat16, float32, float64 or integer", dtype=array.dtype)
+    given = array(name, x)
+    if given.dtype in FLOATS:
+        return given
+    if given.dtype.kind in "biu":
+        return given.astype(np.float64)
+    raise DtypeError("dtype", name=name, expected="float16, bfloat16, float32, float64 or integer", dtype=given.dtype)
 
 
 def answer_dtype(*arrays: Array) -> np.dtype[Any]:
@@ -46,5 +66,5 @@ def working_dtype(answer: np.dtype[Any]) -> np.dtype[Any]:
 
 def widened(name: str, x: ArrayLike) -> tuple[Array, np.dtype[Any]]:
     """`x` in its working dtype, and the dtype to round the result to, once."""
-    array = number(name, x)
-    return array.astype(working_dtype(array.dtype), copy=False), array.dtype
+    given = number(name, x)
+    return given.astype(working_dtype(given.dtype), copy=False), given.dtype

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ..errors import ArgumentError, ShapeError
 from .precision import Array
 
 
+@runtime_checkable
 class Scaling(Protocol):
     """A way to stretch: the frequencies of `rotary_dim` / 2 pairs for a sequence of `length`, and a magnitude."""
 

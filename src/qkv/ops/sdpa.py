@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ..errors import ArgumentError, ShapeError
+from ..errors import ArgumentError, DtypeError, ShapeError
 from .arguments import read_call
 from .attention import attention
 from .dense import dense, repeated, visible_product
-from .precision import Array, number
+from .precision import FLOATS, Array, array, number
+from .valid import finite, truth
 
 
 def scaled_dot_product_attention(
@@ -30,7 +31,7 @@ def scaled_dot_product_attention(
     key : (..., H, S, E) array_like
     value : (..., H, S, Ev) array_like
     attn_mask : array_like, optional
-        Broadcasts to (..., Hq, L, S). Boolean: True = takes part. Numbers: added to the scores.
+        Broadcasts to (..., Hq, L, S). Boolean: True = takes part. Floats: added to the scores. Nothing else.
     dropout_p : float
         The chance that a weight is dropped, 0 to 1; the others grow by 1 / (1 - p). Drawn afresh at each call.
     is_causal : bool
@@ -60,16 +61,18 @@ def scaled_dot_product_attention(
     """
     q, k, v = number("query", query), number("key", key), number("value", value)
     heads = [x.shape[-3] if x.ndim > 2 else 1 for x in (q, k)]
-    if not enable_gqa and heads[0] != heads[1]:
+    if not truth("enable_gqa", enable_gqa) and heads[0] != heads[1]:
         raise ShapeError(
             "same_size", name="key (enable_gqa=False)", axis="H", size=heads[1], other="query", other_size=heads[0]
         )
-    if not 0 <= dropout_p <= 1:
+    if not 0 <= finite("dropout_p", dropout_p) <= 1:
         raise ArgumentError("number", name="dropout_p", expected="from 0 to 1", value=dropout_p)
-    mask = None if attn_mask is None else np.asarray(attn_mask)
+    mask = None if attn_mask is None else array("attn_mask", attn_mask)
     boolean = mask is not None and mask.dtype == bool
+    if mask is not None and not boolean and mask.dtype not in FLOATS:
+        raise DtypeError("attn_mask_dtype", dtype=mask.dtype)
     allowed, added = (mask, None) if boolean else (None, mask)
-    offset = 0 if is_causal else None
+    offset = 0 if truth("is_causal", is_causal) else None
     if dropout_p == 0:
         out: Array = attention(q, k, v, mask=allowed, bias=added, causal=is_causal, offset=offset, scale=scale)
         return out

@@ -50,8 +50,8 @@ def config(**changes: Any) -> Iterator[Settings]:
 
     Parameters
     ----------
-    threads, query_tile, key_tile, force
-        See `Settings`.
+    **changes
+        `threads`, `query_tile`, `key_tile` or `force`: see `Settings`.
 
     Returns
     -------

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .precision import Array, widened
+from .valid import axis_of
 
 
 def softmax(x: ArrayLike, axis: int = -1) -> Array:
@@ -34,6 +35,7 @@ def softmax(x: ArrayLike, axis: int = -1) -> Array:
     array([0.09  , 0.2447, 0.6652])
     """
     x, dtype = widened("x", x)
+    axis = axis_of(axis, x.ndim)
     with np.errstate(invalid="ignore"):
         exp = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))
         return (exp / exp.sum(axis=axis, keepdims=True)).astype(dtype, copy=False)
@@ -65,6 +67,7 @@ def logsumexp(x: ArrayLike, axis: int = -1, keepdims: bool = False) -> Array:
     np.float64(1000.6931)
     """
     x, dtype = widened("x", x)
+    axis = axis_of(axis, x.ndim)
     top = x.max(axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isinf(top), 0, top)  # an infinite maximum must not meet itself in a subtraction
     with np.errstate(divide="ignore", over="ignore"):
@@ -95,6 +98,7 @@ def log_softmax(x: ArrayLike, axis: int = -1) -> Array:
     array([-1000.,     0.])
     """
     x, dtype = widened("x", x)
+    axis = axis_of(axis, x.ndim)
     with np.errstate(invalid="ignore"):
         shifted = x - x.max(axis=axis, keepdims=True, initial=-np.inf)
         return (shifted - logsumexp(shifted, axis=axis, keepdims=True)).astype(dtype, copy=False)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from .precision import Array
-from .settings import allowed_cores, asked_threads
+from .settings import allowed_cores, asked_threads, settings
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -104,8 +104,13 @@ def one_blas_thread() -> Iterator[None]:
         blas.release()
 
 
-def thread_count() -> int:
-    """`QKV_NUM_THREADS` or `config`, then the setting of the BLAS, then the cores the process may use."""
+def thread_count(small: bool = False) -> int:
+    """`config` or `QKV_NUM_THREADS`, then the setting of the BLAS, then the cores the process may use.
+
+    A `small` call, done before another thread has woken up, takes one unless `config` says otherwise.
+    """
+    if small and settings().threads is None:
+        return 1
     return min(MOST_THREADS, asked_threads() or _blas.threads() or allowed_cores())
 
 

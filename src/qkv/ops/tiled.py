@@ -35,7 +35,7 @@ def tiled(call: Call) -> tuple[Array, Array]:
     n_heads, (Tq, Tk) = operands.n_heads, call.scores[-2:]
     d_v = call.given[2].shape[-1]
     n_members = math.prod(operands.lead)
-    n_threads = 1 if call.work < SMALL_WORK else thread_count()
+    n_threads = thread_count(small=call.work < SMALL_WORK)
     sizes = Sizes.of(call, operands.group, n_members * n_heads, n_threads)
     n_tasks = n_members * n_heads // sizes.stacked * -(-Tq // sizes.rows)
     n_parts = parts(n_tasks, n_threads, Tk, sizes.keys)

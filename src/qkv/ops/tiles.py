@@ -25,6 +25,7 @@ KEY_TILES = 64, 4096
 ROUND = 64  # sizes and bounds of tiles are multiples of this where they can be
 STRIP = 256  # no tile of fewer rows is cut further along a rule's edge: calls would cost more than masked scores
 FEW_ROWS = 64  # up to here the heads that share keys are stacked, and scores computed transposed
+LEAST_PART = 256  # keys that are worth a task
 FEWEST_ROWS = 16  # up to here a small product pays
 SMALL_PRODUCT = 1_000_000  # multiply-adds up to which a BLAS may skip packing its operands
 
@@ -81,7 +82,7 @@ def parts(n_tasks: int, n_threads: int, Tk: int, tile: int) -> int:
     """Into how many runs the keys are split so that no thread is left without a task."""
     if n_tasks >= n_threads or not n_tasks:
         return 1
-    return max(1, min(-(-n_threads // n_tasks), -(-Tk // tile)))
+    return max(1, min(-(-n_threads // n_tasks), -(-Tk // min(tile, LEAST_PART))))
 
 
 def tile_rows(call: Call, size: int) -> Iterator[slice]:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from .. import words
+from ..errors import DtypeError
 from ..ops.precision import Array
+from ..ops.valid import not_negative
 from .trace import Trace
 
 
@@ -54,6 +56,11 @@ def first_difference(a: Trace, b: Trace, *, rtol: float = 0.0, atol: float = 0.0
     -------
     Difference or None
 
+    Raises
+    ------
+    DtypeError, ArgumentError
+        For what is no trace, and a tolerance that is no number of at least 0.
+
     Examples
     --------
     >>> import qkv
@@ -65,6 +72,10 @@ def first_difference(a: Trace, b: Trace, *, rtol: float = 0.0, atol: float = 0.0
     >>> difference.path, difference.size, difference.index
     ('attention.scores', 1.0, (0, 1))
     """
+    for name, trace in (("a", a), ("b", b)):
+        if not isinstance(trace, Trace):
+            raise DtypeError("dtype", name=name, expected="a trace", dtype=type(trace).__name__)
+    rtol, atol = not_negative("rtol", rtol), not_negative("atol", atol)
     rest = iter(b)
     for path in a:
         if path not in b:

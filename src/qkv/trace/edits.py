@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ..contract import watcher
-from ..errors import ArgumentError, WatchError
+from ..errors import ArgumentError, DtypeError, WatchError
 from ..ops.precision import Array
 from .trace import Trace, near
 from .watch import watching
+
+__all__ = ["Edit", "edit", "freeze", "knock_out", "replacement", "scale", "zero"]
 
 Change = Callable[[Array], ArrayLike]
 
@@ -112,7 +114,10 @@ class _Editor:
 
     def _changed(self, path: str, value: Array, change: Change | Edit) -> Array:
         new = change.change(path, value) if isinstance(change, Edit) else change(value)
-        array = np.asarray(new, dtype=value.dtype)
+        given = np.asarray(new)
+        if given.dtype.kind not in "biuf" and given.dtype != value.dtype:
+            raise DtypeError("dtype", name=f"edit at {path!r}", expected="of real numbers", dtype=given.dtype)
+        array = given.astype(value.dtype, copy=False)
         if array.shape != value.shape:
             raise WatchError("edit_shape", path=path, expected=value.shape, shape=array.shape)
         return array

@@ -18,6 +18,7 @@ from safetensors.numpy import save
 
 from .. import words
 from ..errors import FileError, WatchError
+from ..io.files import existing, parse_json
 from ..io.whole import write_whole
 from ..ops.precision import Array
 
@@ -88,7 +89,7 @@ class Trace(Mapping[str, Array]):
         WatchError
             When nothing was computed there; it names what is near.
         """
-        if path not in self.entries:
+        if not isinstance(path, str) or path not in self.entries:
             raise WatchError("no_entry", path=path, near=near(path, self.entries))
         return self.entries[path]
 
@@ -121,30 +122,42 @@ class Trace(Mapping[str, Array]):
         FileError
             When the file is missing, damaged or no trace.
         """
-        path = Path(path)
-        if not path.is_file():
-            raise FileError("no_file", path=path)
-        trace = cls()
+        path = existing(Path(path))
         try:
             with safe_open(path, framework="np") as file:
                 about = file.metadata() or {}
-                if about.get("format") != FORMAT:
-                    raise FileError("not_a_file", path=path, kind="trace of qkv")
-                for step in json.loads(about["steps"]):
-                    value = np.asarray(file.get_tensor(step["path"]))
-                    entry = Entry(step["path"], step["op"], step["name"], tuple(step["axes"]), value)
-                    trace.entries[entry.path] = entry
-        except (SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
-            if isinstance(error, FileError):
-                raise
+                values = {name: np.asarray(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118  # no dict
+        except OSError as error:
+            raise FileError("cannot_read", path=path, reason=error.strerror) from None
+        except (SafetensorError, KeyError, TypeError, ValueError) as error:
             raise FileError("damaged", path=path, reason=str(error)) from None
+        if about.get("format") != FORMAT:
+            raise FileError("not_a_file", path=path, kind="trace of qkv")
+        steps = parse_json(path, about.get("steps", ""), list)
+        paths = [step["path"] for step in steps if _is_step(step, values)]
+        if len(paths) < len(steps) or sorted(paths) != sorted(values):
+            raise FileError("damaged", path=path, reason="its steps do not fit its tensors")
+        trace = cls()
+        for step in steps:
+            name = step["path"]
+            trace.entries[name] = Entry(name, step["op"], step["name"], tuple(step["axes"]), values[name])
         return trace
 
 
-def near(path: str, known: Any) -> str:
+def _is_step(step: Any, values: Mapping[str, Array]) -> bool:
+    """Whether a step of a file says what it has to say of one of the file's tensors."""
+    if not isinstance(step, dict) or not all(isinstance(step.get(key), str) for key in ("path", "op", "name")):
+        return False
+    axes: Any = step.get("axes")
+    if not isinstance(axes, list) or not all(isinstance(axis, str) for axis in axes):
+        return False
+    return step["path"] in values and values[step["path"]].ndim == len(axes)
+
+
+def near(path: object, known: Any) -> str:
     """A few known paths that look like `path`."""
     known = list(known)
-    close = difflib.get_close_matches(path, known, n=3, cutoff=0.5) or known[:3]
+    close = difflib.get_close_matches(str(path), known, n=3, cutoff=0.5) or known[:3]
     return ", ".join(close) or "nothing"
 
 

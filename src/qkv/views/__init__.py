@@ -1,33 +1,34 @@
-"""From data to what a person sees: terminal text, pages, Markdown, JSON. Nothing is computed here."""
+"""From data to what a person sees: terminal text, pages, Markdown, JSON. Nothing is computed here.
+
+A verdict is drawn without the walk through a sentence, which is imported when one is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from ..judge import VIEWS as VERDICTS
-from ..judge import check
-from ..walkthrough import VIEWS, compare, explain, see
-from .see_text import see_json, see_text
 from .verdict_html import verdict_html
 from .verdict_text import verdict_text
-from .walk_html import comparison_fragment, comparison_page, walk_fragment, walk_page
-from .walk_json import comparison_json, walk_json
-from .walk_markdown import comparison_markdown, walk_markdown
-from .walk_text import comparison_text, walk_text
 
-VIEWS.update(
-    {
-        "Walkthrough.text": walk_text,
-        "Walkthrough.html": walk_page,
-        "Walkthrough.fragment": walk_fragment,
-        "Walkthrough.markdown": walk_markdown,
-        "Walkthrough.json": walk_json,
-        "Comparison.text": comparison_text,
-        "Comparison.html": comparison_page,
-        "Comparison.fragment": comparison_fragment,
-        "Comparison.markdown": comparison_markdown,
-        "Comparison.json": comparison_json,
-        "Seen.text": see_text,
-        "Seen.json": see_json,
-    }
-)
+if TYPE_CHECKING:
+    from ..judge import check
+    from ..walkthrough import compare, explain, see
 
 VERDICTS.update({"Verdict.text": verdict_text, "Verdict.html": verdict_html})
 
 __all__ = ["check", "compare", "explain", "see"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "check":
+        from ..judge import check
+
+        return check
+    if name in __all__:
+        from .. import walkthrough
+        from .walks import VIEWS
+
+        walkthrough.VIEWS.update(VIEWS)
+        return getattr(walkthrough, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

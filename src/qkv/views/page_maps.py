@@ -37,7 +37,7 @@ def heat_html(part: Heat, lang: str, side: int) -> str:
     """The map, pooled to at most `side` rows and columns."""
     grid = grid_of(part, side)
     numbers = max(grid.values.shape) <= FEW and grid.pool == (1, 1)
-    negative = bool((grid.seen < 0).any())
+    negative = part.signed or bool((grid.seen < 0).any())
     scale = Scale.of("signed" if negative else "probability", None, grid.seen, Screen())
     rows, columns = _names(grid.rows, grid.pool[0]), list(zip(grid.heads, grid.tokens))
     columns = columns if grid.pool[1] == 1 else [("", span) for span in grid.tokens]

@@ -10,7 +10,8 @@ from .. import words
 from ..walkthrough import Matrix, Shapes, Table
 from .page_cells import element, escaped, kind_of, label_header, number_cell, number_format, number_text, signs
 from .sizes import kept, left_out
-from .values import cell, heading, is_word, one_line, shape_text
+from .values import cell, is_word, one_line, shape_text
+from .walk_table import heading
 
 GAP = '<td class="gap">…</td>'
 NARROW = 5  # columns that fit everywhere

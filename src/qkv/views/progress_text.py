@@ -91,7 +91,7 @@ def duration(seconds: float | None, lang: str) -> str:
 
 def statement_text(task: Task, lang: str, screen: Screen) -> str:
     """What a task asks for."""
-    asked = words.say("practice.function", lang, signature=task.signature, returns=task.returns)
+    asked = words.say("practice.function", lang, signature=task.signature, returns=task.returns[lang])
     parts = [task.title[lang], *task.statement[lang].split("\n"), "", asked]
     return "\n".join(paragraph(part, screen) for part in parts)
 

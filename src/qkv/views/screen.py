@@ -15,7 +15,7 @@ from typing import Literal, TextIO
 
 from rich.cells import cell_len
 
-from qkv.errors import ArgumentError
+from qkv.errors import ArgumentError, FileError
 
 Depth = Literal["none", "256", "truecolor"]
 Colour = Literal["auto", "always", "never"]
@@ -183,9 +183,9 @@ def write(stream: TextIO, text: str) -> bool:
         stream.write(_spell(text, _known(getattr(stream, "encoding", None) or "utf-8")))
         stream.flush()
     except OSError as error:
-        if error.errno not in (errno.EPIPE, errno.EINVAL):  # Windows says EINVAL for a closed pipe
-            raise
         _drop(stream)
+        if error.errno not in (errno.EPIPE, errno.EINVAL):  # Windows says EINVAL for a closed pipe
+            raise FileError("cannot_write", path=getattr(stream, "name", "output"), reason=error.strerror) from None
         return False
     return True
 

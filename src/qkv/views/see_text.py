@@ -6,15 +6,14 @@ import json
 
 import numpy as np
 
-from .. import words
 from ..ops.precision import Array
-from ..walkthrough import Seen
+from ..walkthrough import Line, Seen
 from .cells import pad, wrap
 from .colors import paint
-from .screen import Screen, printable
+from .screen import Screen
 from .shades import Cell, painted
 from .walk_json import numbers
-from .walk_text import part_text, step_text
+from .walk_text import part_text, said, step_text
 
 LARGEST_MAP = 16  # cells on a side
 GAP = 2
@@ -24,16 +23,16 @@ def see_text(seen: Seen, screen: Screen | None = None) -> str:
     """The overview of all heads, then the numeric walk through one of them."""
     screen = screen or Screen()
 
-    def said(key: str, **facts: object) -> str:
-        return "\n".join(wrap(printable(words.say(key, seen.lang, **facts), screen), screen.width, screen))
+    def sentence(key: str, **facts: object) -> str:
+        return "\n".join(wrap(said(Line(key, facts), seen.lang, screen), screen.width, screen))
 
-    blocks = [said(seen.title.key, **seen.title.facts)]
+    blocks = [sentence(seen.title.key, **seen.title.facts)]
     if screen.depth != "none":
         layers = sorted({int(row[0]) for row in seen.overview[1].rows})  # type: ignore[union-attr]
         for layer in layers:
-            blocks += [said("see.maps", layer=layer), small_maps(list(seen.weights[layer]), screen)]
+            blocks += [sentence("see.maps", layer=layer), small_maps(list(seen.weights[layer]), screen)]
     blocks += [part_text(part, screen, seen.lang) for part in seen.overview]
-    blocks.append(said("see.one", layer=seen.layer, head=seen.head))
+    blocks.append(sentence("see.one", layer=seen.layer, head=seen.head))
     blocks += [step_text(step, screen, seen.lang, number) for number, step in enumerate(seen.steps, 1)]
     return "\n\n".join(blocks)
 

@@ -64,9 +64,11 @@ class NumberFormat:
         return cls(max(min(digits, 1), min(digits, digits + 3 - before_point)))
 
     def __call__(self, value: float) -> str:
-        """One number; never a minus before nothing but zeros."""
+        """One number; what only rounds to zero is `~0`, and no minus stands before nothing but zeros."""
         written = f"{value:.{self.decimals}{'e' if self.scientific else 'f'}}"
-        return written.removeprefix("-") if not written.strip("-0.e+") else written
+        if written.strip("-0.e+"):
+            return written
+        return "~0" if value else written.removeprefix("-")
 
 
 def matrix(
@@ -105,9 +107,9 @@ def matrix(
     Examples
     --------
     >>> print(matrix([[0.5, -17.4478], [-0.00001, 3.0]], ["远", "方"], None, Screen()))
-             0         1
-    远  0.5000  -17.4478
-    方  0.0000    3.0000
+               0         1
+    远    0.5000  -17.4478
+    方        ~0    3.0000
     """
     table = np.asarray(values)
     if table.ndim != 2:

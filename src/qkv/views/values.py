@@ -6,8 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import words
-from ..walkthrough import Word
 from .cells import safe
 from .screen import Screen
 
@@ -26,11 +24,6 @@ def cell(value: Any, digits: int | None) -> str:
     if text.strip("-0."):
         return text
     return "~0" if value else text.removeprefix("-")
-
-
-def heading(text: str, lang: str) -> str:
-    """A `Word` in its language; any other text as it is."""
-    return words.say(text, lang) if isinstance(text, Word) else text
 
 
 def shape_text(shape: tuple[int, ...]) -> str:

@@ -32,8 +32,8 @@ def verdict_text(verdict: Verdict, screen: Screen | None = None, hints: int = 0)
     page.line(_headline(verdict))
     if verdict.passed:
         page.line(page.said("solved", title=verdict.task.title[verdict.lang]))
-    page.where()
-    page.finding()
+    for show in (page.where, page.finding) if verdict.match == "none" else (page.finding, page.where):
+        show()
     if verdict.shown is not None and verdict.shown.yours is not None:
         page.example(verdict.shown)
     page.probes()
@@ -79,7 +79,8 @@ class _Page:
             return
         place = self.said("at_line", file=Path(failure.file).name, line=failure.line)
         error = "" if self.verdict.because else f": {failure.type}: {failure.says}"
-        self.blocks.append([*self.wrapped(place + error), *self.wrapped(failure.source, INDENT)])
+        source = self.wrapped(failure.source, INDENT) if failure.source else []
+        self.blocks.append([*self.wrapped(place + error), *source])
 
     def finding(self) -> None:
         """The named mistake and its evidence, or that there is none, and what is wrong all the same."""

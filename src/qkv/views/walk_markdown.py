@@ -19,7 +19,8 @@ from .cells import label, pad, width
 from .page_cells import MARKS, number_format, number_text
 from .screen import Screen
 from .sizes import WHOLE, grid_of, kept, left_out, pooled_line
-from .values import cell, heading, is_word, one_line, shape_text
+from .values import cell, is_word, one_line, shape_text
+from .walk_table import heading
 
 # Underscores inside a word and most punctuation mean nothing to Markdown; addresses would become links.
 MARKUP = re.compile(r"([\\`*\[\]<>|~&$@]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.)", re.IGNORECASE)

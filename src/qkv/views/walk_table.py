@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from .. import words
-from ..walkthrough import Table
+from ..walkthrough import Table, Word
 from .cells import width, wrap
 from .screen import Screen, printable
 from .tables import GAP, columns
-from .values import cell, heading, is_word
+from .values import cell, is_word
 
 FEW = 12  # rows that are shown before the middle is left out
 FEWEST_DIGITS = 2
@@ -35,6 +35,11 @@ def table_text(part: Table, screen: Screen, lang: str) -> str:
     align = "".join("l" if any(is_word(row[c]) for row in part.rows) else "r" for c in range(len(heads)))
     below = [line for note in notes for line in wrap(printable(note, screen), screen.width, screen)]
     return "\n".join([columns(rows, heads, align, screen), *below])
+
+
+def heading(text: str, lang: str) -> str:
+    """A `Word` in its language; any other text as it is."""
+    return words.say(text, lang) if isinstance(text, Word) else text
 
 
 def _fitted(part: Table, screen: Screen, lang: str) -> Table:

@@ -10,7 +10,7 @@ from .cells import wrap
 from .heatmap import HeatmapWords, heatmap
 from .screen import Screen, printable
 from .tables import TableWords, columns, matrix
-from .values import shape_text
+from .values import one_line, shape_text
 from .walk_table import table_text
 
 INDENT = 3
@@ -32,12 +32,8 @@ def walk_text(walk: Walkthrough, screen: Screen | None = None, only: str | None 
     if only is not None:
         return step_text(walk.step(only), screen, walk.lang, walk.steps.index(walk.step(only)) + 1, details=True)
     facts = {**vars(walk.setup), "n": len(walk.tokens)}
-    title = _bold(words.say("walk.title", walk.lang, **facts), screen)
-    subtitle = words.say("walk.subtitle", walk.lang, **facts)
-    head = [
-        *wrap(printable(title, screen), screen.width, screen),
-        *wrap(printable(subtitle, screen), screen.width, screen),
-    ]
+    title, subtitle = (said(Line(f"walk.{name}", facts), walk.lang, screen) for name in ("title", "subtitle"))
+    head = [_bold(line, screen) for line in wrap(title, screen.width, screen)] + wrap(subtitle, screen.width, screen)
     steps = [step_text(step, screen, walk.lang, number) for number, step in enumerate(walk.steps, 1)]
     return "\n\n".join(["\n".join(head), *steps])
 
@@ -46,11 +42,11 @@ def comparison_text(comparison: Comparison, screen: Screen | None = None) -> str
     """Two sentences through the same layer: what changes and what stays."""
     screen = screen or Screen()
     inner = replace(screen, width=screen.width - INDENT)
-    title = _bold(
-        words.say("compare.title", comparison.lang, a=comparison.a.setup.text, b=comparison.b.setup.text), screen
-    )
+    texts = {"a": comparison.a.setup.text, "b": comparison.b.setup.text}
+    title = said(Line("compare.title", texts), comparison.lang, screen)
+    head = "\n".join(_bold(line, screen) for line in wrap(title, screen.width, screen))
     parts = [part_text(part, inner, comparison.lang) for part in comparison.parts]
-    return "\n\n".join([printable(title, screen), *(_indented(part) for part in parts)])
+    return "\n\n".join([head, *(_indented(part) for part in parts)])
 
 
 def step_text(step: Step, screen: Screen, lang: str, number: int, details: bool = False) -> str:
@@ -74,8 +70,7 @@ def step_text(step: Step, screen: Screen, lang: str, number: int, details: bool 
 
 def part_text(part: Part, screen: Screen, lang: str) -> str:
     if isinstance(part, Line):
-        text = printable(words.say(part.key, lang, **part.facts), screen)
-        return "\n".join(wrap(text, screen.width, screen))
+        return "\n".join(wrap(said(part, lang, screen), screen.width, screen))
     if isinstance(part, Shapes):
         return columns([[name, shape_text(size), axes] for name, axes, size in part.rows], None, "lll", screen)
     if isinstance(part, Table):
@@ -88,8 +83,14 @@ def part_text(part: Part, screen: Screen, lang: str) -> str:
     return _matrix(part, screen, lang)
 
 
+def said(line: Line, lang: str, screen: Screen) -> str:
+    """A sentence with its facts; what came from outside is spelled out, so that it can neither act nor break a line."""
+    facts = {name: one_line(fact) if isinstance(fact, str) else fact for name, fact in line.facts.items()}
+    return printable(words.say(line.key, lang, **facts), screen)
+
+
 def _heat(part: Heat | Matrix, screen: Screen, lang: str, digits: int = 2) -> str:
-    signed = isinstance(part, Matrix) or bool(part.value.min(initial=0) < 0)
+    signed = isinstance(part, Matrix) or part.signed
     return heatmap(
         part.value, part.rows, part.columns, screen, visible=part.visible, title=part.name, digits=digits,
         scale="signed" if signed else "probability", words=heatmap_words(lang),

@@ -10,7 +10,7 @@ import numpy as np
 from .. import words
 from ..ops.precision import Array
 from .parts import Heat, Line, Part, Table, word
-from .setup import Drawn, Setup, draw, read_setup
+from .setup import Drawn, Setup, check_sizes, draw, read_setup
 from .tokens import find_token, split_tokens
 from .walk import Walkthrough, draw_as, walk_of
 
@@ -93,6 +93,7 @@ def compare(text_a: str, text_b: str, *, lang: str | None = None, **options: Any
     setup_a = read_setup(text_a, options.pop("example", None), **options)
     setup_b = replace(setup_a, text=text_b)
     tokens_a, tokens_b = split_tokens(text_a), split_tokens(text_b)
+    check_sizes(setup_b, len(tokens_b))
     drawn = draw(setup_a, len(tokens_a))
     spoken = words.language(lang, text_a + text_b)
     a = walk_of(setup_a, tokens_a, drawn, find_token(tokens_a, row), spoken)
@@ -138,7 +139,7 @@ def _lay_out(a: Walkthrough, b: Walkthrough, difference: Array, distances: list[
         Heat(f"weights: {a.setup.text}", a.heads[0], tuple(a.tokens), tuple(a.tokens), _visible(a)),
         Heat(f"weights: {b.setup.text}", b.heads[0], tuple(b.tokens), tuple(b.tokens), _visible(b)),
         Line("compare.difference"),
-        Heat("b - a", difference, labels, labels),
+        Heat("b - a", difference, labels, labels, signed=True),
         Line("compare.distance"),
         Table(("a", "b", word("moved")), rows, digits=(None, None, 4)),
         Table((word("head"), word("moved")), per_head, digits=(None, 4)),

@@ -73,13 +73,14 @@ class Table:
 
 @dataclass(frozen=True)
 class Heat:
-    """A heat map of weights between tokens."""
+    """A heat map of weights between tokens, or of differences of weights around a neutral 0."""
 
     name: str
     value: Array
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     visible: Array | None = None
+    signed: bool = False
 
 
 Part = Line | Shapes | Matrix | Table | Heat

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
 
 from .. import words
 from ..errors import ArgumentError
+from ..io.tokenizer import read_tokenizer
 from ..ops.precision import Array
 from ..trace import Trace, record
 from . import steps
@@ -29,6 +31,7 @@ class Model(Protocol):
 
     tokenizer: Any
     settings: Any
+    directory: Path | None
 
     def __call__(self, given: Any) -> Any: ...
 
@@ -96,9 +99,12 @@ def see(
     ------
     ArgumentError
         For a layer, head or token that is not there.
+    FileError
+        When the model has no tokenizer.
     """
-    ids = list(model.tokenizer.encode(text))
-    tokens = list(model.tokenizer.tokens(ids))
+    tokenizer = model.tokenizer or read_tokenizer(model.directory or Path())
+    ids = list(tokenizer.encode(text))
+    tokens = list(tokenizer.tokens(ids))
     with record("layers.*.attention.*") as trace:
         model(ids)
     paths = [path for path in trace if path.endswith(".weights")]
@@ -110,7 +116,7 @@ def see(
     run = _run(model, trace, where, head, tokens, place)
     listed = range(len(weights)) if layer is None else (shown,)
     seen = [_seen(trace, path.removesuffix(".weights")) for path in paths]
-    overview = (Line("see.heads"), _table(tokens, weights, seen, listed, _own_tokens(model.tokenizer, text, ids)))
+    overview = (Line("see.heads"), _table(tokens, weights, seen, listed, _own_tokens(tokenizer, text, ids)))
     facts = {"text": text, "n": len(tokens), "layers": len(weights), "heads": len(weights[0])}
     return Seen(
         tokens, weights, shown, head, overview, steps.one_head(run), trace, Line("see.title", facts),

@@ -10,8 +10,10 @@ import numpy as np
 from ..errors import ArgumentError
 from ..layers import SelfAttention, xavier
 from ..ops.precision import Array
+from ..ops.valid import integer, is_integer, truth
 
 GENERATORS = ("legacy", "pcg64")
+LIMIT = 1 << 26  # numbers in one array: half a gigabyte
 
 
 @dataclass(frozen=True)
@@ -72,19 +74,19 @@ def read_setup(
     Raises
     ------
     ArgumentError
-        For an unknown example or generator, sizes below 1, or heads that do not divide d_model.
+        For an unknown example or generator, what is no integer or below 1, or heads that do not divide d_model.
     """
-    if example is not None and example not in EXAMPLES:
+    if example is not None and example not in list(EXAMPLES):
         raise ArgumentError("choice", name="example", choices=", ".join(EXAMPLES), value=example)
     base = EXAMPLES[example or "apple-tree"]
     given = {"text": text, "d_model": d_model, "d_k": d_k, "d_v": d_v, "heads": heads, **others}
     given = {name: value for name, value in given.items() if value is not None}
     setup = replace(base, **given)
-    for name in ("d_model", "d_k", "d_v", "heads"):
-        if getattr(setup, name) < 1:
-            raise ArgumentError("number", name=name, expected="at least 1", value=getattr(setup, name))
-    if not 0 <= setup.seed < 2**32:
+    if not is_integer(setup.seed) or not 0 <= setup.seed < 2**32:
         raise ArgumentError("number", name="seed", expected="from 0 to 2^32 - 1", value=setup.seed)
+    names = ("d_model", "d_k", "d_v", "heads")
+    sizes: dict[str, Any] = {name: integer(name, getattr(setup, name), 1) for name in names}
+    setup = replace(setup, **sizes, seed=int(setup.seed), causal=truth("causal", setup.causal))
     if setup.rng not in GENERATORS:
         raise ArgumentError("choice", name="rng", choices=", ".join(GENERATORS), value=setup.rng)
     if example is None and d_k is None:
@@ -96,8 +98,25 @@ def read_setup(
     return setup
 
 
+def check_sizes(setup: Setup, n: int) -> None:
+    """Refuse a walk over `n` tokens of which an array, all heads together, would hold more than `LIMIT` numbers."""
+    d_model, heads = setup.d_model, setup.heads
+    sizes = {
+        "X": n * d_model, "W_Q": d_model * heads * setup.d_k, "W_V": d_model * heads * setup.d_v,
+        "weights": heads * n * n,
+    }  # fmt: skip
+    for name, size in sizes.items():
+        if size > LIMIT:
+            raise ArgumentError("too_many_numbers", name=name, size=size, limit=LIMIT)
+
+
 def draw(setup: Setup, n: int) -> Drawn:
     """Draw the embeddings of `n` tokens and the weights of every head.
+
+    Raises
+    ------
+    ArgumentError
+        As `check_sizes`.
 
     Examples
     --------
@@ -106,6 +125,7 @@ def draw(setup: Setup, n: int) -> Drawn:
     """
     d_model, d_k, d_v = setup.d_model, setup.d_k, setup.d_v
     joined = setup.heads * d_v
+    check_sizes(setup, n)
     if setup.rng == "legacy":
         stream = np.random.RandomState(setup.seed)
         X = stream.randn(n, d_model)

@@ -37,9 +37,10 @@ def one_head(run: Run) -> list[Step]:
 
 
 def _three_rows(run: Run) -> tuple[Part, ...]:
-    """Query, key and value of the chosen token under each other, where they are equally wide."""
+    """Query, key and value of the chosen token, under each other where they are equally wide."""
     if run.setup.d_k != run.setup.d_v:
-        return ()
+        single = {name: run.values[name][run.row : run.row + 1] for name in "QKV"}
+        return tuple(Matrix("", x, (name.lower(),), run.numbered(x.shape[1])) for name, x in single.items())
     three = np.stack([run.values[name][run.row] for name in "QKV"])
     return (Matrix("", three, ("q", "k", "v"), run.numbered(run.setup.d_k)),)
 
@@ -61,22 +62,24 @@ def embedding(run: Run) -> Step:
 def projections(run: Run) -> Step:
     widths = {"W_Q": "(d_model, d_k)", "W_K": "(d_model, d_k)", "W_V": "(d_model, d_v)"}
     shapes = Shapes(tuple((name, axes, run.values[name].shape) for name, axes in widths.items()))
+    several = (Line("walk.first_head"),) if run.setup.heads > 1 else ()
     roles = tuple(Line(f"walk.role_{name}") for name in "QKV")
     details = tuple(
         Matrix(name, run.values[name], run.numbered(run.setup.d_model), run.numbered(run.values[name].shape[1]))
         for name in widths
     )
-    return Step("projections", "W_Q, W_K, W_V", (Line("walk.projections"), *roles, shapes), details)
+    return Step("projections", "W_Q, W_K, W_V", (Line("walk.projections"), *roles, *several, shapes), details)
 
 
 def qkv(run: Run) -> Step:
     n, d_model = run.values["X"].shape
     axes = {"Q": "(n, d_k)", "K": "(n, d_k)", "V": "(n, d_v)"}
     shapes = Shapes(tuple((name, axes[name], run.values[name].shape) for name in "QKV"))
-    facts = {"n": n, "d_model": d_model, "d_k": run.setup.d_k}
+    facts = {"n": n, "d_model": d_model, "d_k": run.setup.d_k, "d_v": run.setup.d_v}
+    shape = Line("walk.qkv" if run.setup.d_k == run.setup.d_v else "walk.qkv_wide", facts)
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
     details = tuple(_by_feature(run, name) for name in "QKV")
-    parts: tuple[Part, ...] = (Line("walk.qkv", facts), shapes, token, *_three_rows(run))
+    parts: tuple[Part, ...] = (shape, shapes, token, *_three_rows(run))
     return Step("qkv", "Q = X W_Q   K = X W_K   V = X W_V", parts, details)
 
 
@@ -160,7 +163,8 @@ def softmax(run: Run) -> Step:
     listed = "  ".join(f"{x:.12g}" for x in sums[:FEW]) + ("  …" if run.n > FEW else "")
     facts = {"token": run.tokens[run.row], "number": run.row}
     all_sums = Line("walk.row_sums", {"n": run.n, "sums": listed, "error": np.abs(sums - 1).max()})
-    parts = (Line("walk.softmax"), Line("walk.row_of", facts), table, all_sums)
+    said = "walk.softmax_masked" if run.setup.causal else "walk.softmax"
+    parts = (Line(said), Line("walk.row_of", facts), table, all_sums)
     return Step("softmax", "weights = exp(scaled - max) / Σ", parts, (_by_token(run, "weights", run.visible),))
 
 
@@ -207,16 +211,18 @@ def multi_head(run: Run) -> Step:
     ))  # fmt: skip
     maps = tuple(Heat(f"head {h}", w, run.tokens, run.tokens, run.visible) for h, w in enumerate(run.heads))
     apart = np.mean([np.abs(a - b).sum(axis=-1).mean() / 2 for h, a in enumerate(run.heads) for b in run.heads[:h]])
-    facts = {"heads": heads, "d_model": setup.d_model, "d_k": setup.d_k, "apart": apart}
+    facts = {"heads": heads, "d_model": setup.d_model, "d_k": setup.d_k, "d_v": setup.d_v, "apart": apart}
     out = Matrix("output", run.multi_head_output, run.tokens, run.numbered(setup.d_model))
-    return Step(
-        "multi_head", "output = concat(head_0, ..., head_h) W_O",
-        (Line("walk.multi_head", facts), shapes, *maps, Line("walk.heads_apart", facts)), (out,),
-    )  # fmt: skip
+    between = ", " if heads == 2 else ", ..., "
+    formula = f"output = concat(head_0{between}head_{heads - 1}) W_O"
+    parts: tuple[Part, ...] = (Line("walk.multi_head", facts), shapes, *maps, Line("walk.heads_apart", facts))
+    return Step("multi_head", formula, parts, (out,))
 
 
 def heat_map(run: Run) -> Step:
-    heat = Heat("weights", run.values["weights"], run.tokens, run.tokens, run.visible)
+    heat = Heat(
+        "weights" if run.setup.heads == 1 else "weights[0]", run.values["weights"], run.tokens, run.tokens, run.visible
+    )
     return Step("heat_map", "weights (n, n)", (Line("walk.heat_map"), heat))
 
 

@@ -7,6 +7,7 @@ import unicodedata
 from rich.cells import split_graphemes
 
 from ..errors import ArgumentError
+from ..ops.valid import is_integer
 
 
 def split_tokens(text: str) -> list[str]:
@@ -27,7 +28,7 @@ def split_tokens(text: str) -> list[str]:
     Raises
     ------
     ArgumentError
-        When there is no token in the text.
+        When it is no text, or there is no token in it.
 
     Examples
     --------
@@ -36,6 +37,8 @@ def split_tokens(text: str) -> list[str]:
     >>> split_tokens("The café 很好 👩‍👩‍👧!")
     ['The', 'café', '很', '好', '👩‍👩‍👧', '!']
     """
+    if not isinstance(text, str):
+        raise ArgumentError("number", name="text", expected="a string", value=text)
     tokens: list[str] = []
     for piece in text.split():
         word = ""
@@ -64,9 +67,10 @@ def find_token(tokens: list[str], wanted: str | int) -> int:
     if isinstance(wanted, str) and wanted in tokens:
         return tokens.index(wanted)
     try:
-        place = int(wanted)
-        if 0 <= place < len(tokens):
-            return place
+        if isinstance(wanted, str) or is_integer(wanted):
+            place = int(wanted)
+            if 0 <= place < len(tokens):
+                return place
     except ValueError:
         pass
     raise ArgumentError("no_token", token=wanted, tokens=" ".join(tokens))

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from ..errors import ArgumentError, QkvError
+from ..errors import ArgumentError, QkvError, one_line
 
 LANGUAGES = ("en", "zh")
 
@@ -68,7 +68,7 @@ def message(error: QkvError, lang: str) -> str:
     if lang == "en":
         return str(error)
     facts = {name: _translated(name, fact, lang) for name, fact in error.facts.items()}
-    return say(f"error.{error.key}", lang, **facts)
+    return one_line(say(f"error.{error.key}", lang, **facts))
 
 
 def _translated(name: str, fact: Any, lang: str) -> Any:
@@ -162,7 +162,7 @@ def language(asked: str | None = None, text: str = "", environ: Mapping[str, str
     environ = os.environ if environ is None else environ
     for chosen in (asked, environ.get("QKV_LANG")):
         if chosen:
-            short = chosen.lower().replace("-", "_").split("_")[0].split(".")[0]
+            short = str(chosen).lower().replace("-", "_").split("_")[0].split(".")[0]
             if short not in LANGUAGES:
                 raise ArgumentError("choice", name="lang", choices=", ".join(LANGUAGES), value=chosen)
             return short

@@ -161,7 +161,7 @@ def reference(n_heads: int, n: int) -> Array:
 TASK = Task(
     name="alibi_bias",
     signature="alibi_bias(n_heads, n)",
-    returns="bias (n_heads, n, n)",
+    returns=Text("bias (n_heads, n, n)", "bias (n_heads, n, n)"),
     title=Text("ALiBi: a bias by distance", "ALiBi：按距离的偏置"),
     statement=Text(
         "What is added to the scores of head h, query i, key j: -slope_h * (i - j) for j <= i, and 0 for j > i.\n"

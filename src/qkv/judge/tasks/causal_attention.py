@@ -87,7 +87,7 @@ SHARED_MISTAKES = mistakes(
 TASK = Task(
     name="causal_attention",
     signature="causal_attention(Q, K, V)",
-    returns="output (..., T, d_v)",
+    returns=Text("output (..., T, d_v)", "output (..., T, d_v)"),
     title=Text("Causal attention", "因果注意力"),
     statement=Text(
         "softmax(Q Kᵀ / √d_k) V, where each token looks at itself and at what came before it, never at the future.\n"

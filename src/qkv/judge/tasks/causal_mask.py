@@ -67,7 +67,7 @@ def reference(n: int) -> Array:
 TASK = Task(
     name="causal_mask",
     signature="causal_mask(n)",
-    returns="bool (n, n)",
+    returns=Text("bool (n, n)", "布尔数组 (n, n)"),
     title=Text("The causal mask", "因果掩码"),
     statement=Text(
         "For n tokens, a boolean array (n, n): True where query i (row) may look at key j (column).\n"

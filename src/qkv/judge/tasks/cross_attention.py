@@ -14,11 +14,15 @@ from ..probes import drawn
 from ..task import Function, Line, Mistake, Probe, Task, Text, formula, within
 from ..wire import Array
 from .multi_head_attention import (
+    INTERLEAVED,
+    NOT_SPLIT,
     averaged,
     by_first_rows,
     by_root_of_all_heads,
     every_nth_column,
+    left_behind_tokens,
     merge,
+    merged_in_place,
     merged_without_swap,
     not_joined,
     one_head,
@@ -76,14 +80,6 @@ def lower_left(n: int, m: int) -> Array:
     return np.tril(np.ones((n, m), bool))
 
 
-def left_behind_tokens(x: Array, n_heads: int) -> Array:
-    return x.reshape(x.shape[0], n_heads, x.shape[1] // n_heads)
-
-
-def merged_in_place(heads: Array) -> Array:
-    return heads.reshape(heads.shape[0], heads.shape[1] * heads.shape[2])
-
-
 def reference(x: Array, context: Array, W_Q: Array, W_K: Array, W_V: Array, W_O: Array, n_heads: int) -> Array:
     return MultiHeadAttention(W_Q, W_K, W_V, W_O, n_heads)(x, context)
 
@@ -94,28 +90,13 @@ def inputs(seed: int, n: int, m: int, d: int, n_heads: int) -> dict[str, Any]:
     return {"x": drawn(seed, n, d), "context": drawn(seed + 1, m, d), **weights, "n_heads": n_heads}
 
 
-INTERLEAVED = say(
-    ("Each head takes every n-th column, not a run of neighbours.", "每个头隔几列取一列，而不是取相邻的一段。"),
-    ("attention with heads made of every n_heads-th column", "每隔 n_heads 列取一列来分头的注意力"),
-    ("Which columns does head 0 hold?", "第 0 个头拿到哪几列？"),
-    ("Look at the order of n_heads and d_head in the reshape.", "看 reshape 里 n_heads 与 d_head 的先后。"),
-    ("x.reshape(n, n_heads, d_head).swapaxes(0, 1).", "x.reshape(n, n_heads, d_head).swapaxes(0, 1)。"),
-)  # fmt: skip
-NOT_SPLIT = say(
-    ("There is only one head, whatever n_heads is.", "无论 n_heads 是多少，都只用了一个头。"),
-    ("attention with a single head", "只有一个头的注意力"),
-    ("Does your result change with n_heads?", "n_heads 变了，你的结果会变吗？"),
-    ("Look for n_heads in your code.", "看代码里哪里用到了 n_heads。"),
-    ("Split Q, K and V into heads: reshape(n, n_heads, d_head).swapaxes(0, 1).",
-     "把 Q、K、V 分头：reshape(n, n_heads, d_head).swapaxes(0, 1)。"),
-)  # fmt: skip
 INSIDE = (cross, "attend")
 ONE_LARGE = np.array([[3000.0], [1.0], [1.0], [1.0], [1.0]])
 
 TASK = Task(
     name="cross_attention",
     signature="cross_attention(x, context, W_Q, W_K, W_V, W_O, n_heads)",
-    returns="output (n, d)",
+    returns=Text("output (n, d)", "output (n, d)"),
     title=Text("Cross attention", "交叉注意力"),
     statement=Text(
         "x (n, d) asks, context (m, d) answers: queries come from x, keys and values from context.\n"

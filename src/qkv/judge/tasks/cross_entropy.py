@@ -173,7 +173,7 @@ LITTLE = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, float
 TASK = Task(
     name="cross_entropy",
     signature="cross_entropy(logits, targets)",
-    returns="loss, one number",
+    returns=Text("loss, one number", "loss，一个数"),
     title=Text("Cross-entropy", "交叉熵"),
     statement=Text(
         "logits (n, vocab) are scores, not probabilities; targets (n,) holds the index of the right token of each row.\n"

@@ -326,7 +326,7 @@ SMALL = {
 TASK = Task(
     name="flash_attention",
     signature="flash_attention(Q, K, V, block_size, causal=False)",
-    returns="output (..., Tq, d_v)",
+    returns=Text("output (..., Tq, d_v)", "output (..., Tq, d_v)"),
     title=Text("Flash attention", "Flash attention"),
     statement=Text(
         "softmax(Q Kᵀ / √d_k) V, exact, with the keys taken block_size at a time: Q (..., Tq, d_k), K (..., Tk, d_k),\n"

@@ -113,7 +113,7 @@ def in_place(x: Array) -> Array:
 TASK = Task(
     name="gelu",
     signature="gelu(x)",
-    returns="the shape of x",
+    returns=Text("the shape of x", "形状与 x 相同"),
     title=Text("GELU, exact", "GELU（精确式）"),
     statement=Text(
         "x * Phi(x), where Phi(x) = (1 + erf(x / sqrt(2))) / 2 is the chance that a standard normal variable lies below x.\n"

@@ -206,14 +206,14 @@ INSIDE = (grouped, "attend")
 SHARED_MISTAKES = mistakes(
     "no_scale", "scale_by_d", "scale_multiplied", "scale_hard_coded", "scale_after_softmax",
     "softmax_wrong_axis", "softmax_no_max", "softmax_global_max", "mask_after_softmax", "mask_fill_zero",
-    "mask_fill_small", "qk_swapped", "kv_swapped", "keys_not_transposed", "queries_transposed", "weights_transposed",
-    "returns_values_only", inside=INSIDE,
+    "mask_fill_small", "mask_times_inf", "qk_swapped", "kv_swapped", "keys_not_transposed", "queries_transposed",
+    "weights_transposed", "returns_values_only", inside=INSIDE,
 )  # fmt: skip
 
 TASK = Task(
     name="grouped_query_attention",
     signature="grouped_query_attention(Q, K, V, causal=False)",
-    returns="output (B, H, T, d)",
+    returns=Text("output (B, H, T, d)", "output (B, H, T, d)"),
     title=Text("Grouped-query attention", "分组查询注意力"),
     statement=Text(
         "Q is (B, H, T, d); K and V are (B, Hkv, T, d), with H a multiple of Hkv.\n"

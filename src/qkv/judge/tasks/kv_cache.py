@@ -92,7 +92,7 @@ def chunks(seed: int, sizes: tuple[int, ...], d_k: int, d_v: int) -> tuple[dict[
 TASK = Task(
     name="kv_cache",
     signature="KVCache.step(q, k, v)",
-    returns="output (t, d_v)",
+    returns=Text("output (t, d_v)", "output (t, d_v)"),
     title=Text("The KV cache", "KV 缓存"),
     statement=Text(
         "A class KVCache, made without arguments. Each step(q, k, v) brings t new rows: q and k (t, d_k), v (t, d_v).\n"

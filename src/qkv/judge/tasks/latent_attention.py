@@ -13,13 +13,16 @@ from ..mistakes import SHARED, say
 from ..probes import drawn
 from ..task import Function, Line, Mistake, Probe, Task, Text, formula, within
 from ..wire import Array
-from .cross_attention import INTERLEAVED, NOT_SPLIT, left_behind_tokens, merged_in_place
 from .multi_head_attention import (
+    INTERLEAVED,
+    NOT_SPLIT,
     averaged,
     by_first_rows,
     by_root_of_all_heads,
     every_nth_column,
+    left_behind_tokens,
     merge,
+    merged_in_place,
     merged_without_swap,
     not_joined,
     one_head,
@@ -115,7 +118,7 @@ ONE_LARGE = np.array([[3000.0], [1.0], [1.0], [1.0], [1.0]])
 TASK = Task(
     name="latent_attention",
     signature="latent_attention(x, W_Q, W_DKV, W_UK, W_UV, W_O, n_heads)",
-    returns="output (n, d)",
+    returns=Text("output (n, d)", "output (n, d)"),
     title=Text("Latent attention", "潜在注意力（MLA）"),
     statement=Text(
         "x (n, d). Queries: x @ W_Q, (d, n_heads * d_k). Each token has one small vector, latent = x @ W_DKV, (d, d_latent);\n"

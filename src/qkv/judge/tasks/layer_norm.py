@@ -151,7 +151,7 @@ def in_place(x: Array, gamma: Array, beta: Array, eps: float = 1e-5) -> Array:
 TASK = Task(
     name="layer_norm",
     signature="layer_norm(x, gamma, beta, eps=1e-5)",
-    returns="the shape of x",
+    returns=Text("the shape of x", "形状与 x 相同"),
     title=Text("Layer norm", "层归一化"),
     statement=Text(
         "x (..., d), gamma and beta (d,). For each token (the last axis) by itself:\n"

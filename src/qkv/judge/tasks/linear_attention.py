@@ -215,7 +215,7 @@ def reference(Q: Array, K: Array, V: Array) -> Array:
 TASK = Task(
     name="linear_attention",
     signature="linear_attention(Q, K, V)",
-    returns="output (..., Tq, d_v)",
+    returns=Text("output (..., Tq, d_v)", "output (..., Tq, d_v)"),
     title=Text("Linear attention", "线性注意力"),
     statement=Text(
         "φ(Q) (φ(K)ᵀ V), each row divided by φ(q) · Σ φ(k), with φ(x) = elu(x) + 1: x + 1 for x > 0, exp(x) otherwise.\n"

@@ -148,7 +148,7 @@ def inputs(seed: int, n: int, d_in: int, d_out: int, r: int) -> dict[str, object
 TASK = Task(
     name="lora_linear",
     signature="lora_linear(x, W, A, B, alpha)",
-    returns="output (n, d_out)",
+    returns=Text("output (n, d_out)", "output (n, d_out)"),
     title=Text("A linear layer with LoRA", "带 LoRA 的线性层"),
     statement=Text(
         "x W + (alpha / r) x A B, with x (n, d_in), the frozen weight W (d_in, d_out), and the adapter A (d_in, r), B (r, d_out).\n"

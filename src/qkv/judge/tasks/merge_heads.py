@@ -83,7 +83,7 @@ def all_of(step: Function) -> Function:
 TASK = Task(
     name="merge_heads",
     signature="merge_heads(x)",
-    returns="merged (n, n_heads * d_head)",
+    returns=Text("merged (n, n_heads * d_head)", "merged (n, n_heads * d_head)"),
     title=Text("Merging heads", "合并头"),
     statement=Text(
         "x (n_heads, n, d_head) holds what each head has made of each token. Put the heads of a token beside each other:\n"

@@ -218,7 +218,7 @@ def partitioned(probe: Probe, value: Any) -> Function | None:
 TASK = Task(
     name="moe_router",
     signature="moe_router(logits, k)",
-    returns="(indices (n, k), weights (n, k))",
+    returns=Text("(indices (n, k), weights (n, k))", "(indices (n, k), weights (n, k))"),
     title=Text("The router of a mixture of experts", "混合专家的路由"),
     statement=Text(
         "logits (n, n_experts) say how well each expert suits each token. For every token choose the k experts with the largest\n"

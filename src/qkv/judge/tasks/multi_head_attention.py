@@ -19,6 +19,10 @@ def projected(x: Array, W: Array) -> Array:
     return x @ W
 
 
+def in_order(W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array, Array]:
+    return W_Q, W_K, W_V
+
+
 def split(x: Array, n_heads: int) -> Array:
     return x.reshape(x.shape[0], n_heads, x.shape[1] // n_heads).swapaxes(0, 1)
 
@@ -37,19 +41,38 @@ def multi_head(
     n_heads: int,
     mask: Array | None = None,
     *,
+    choose: Function = in_order,
     project: Function = projected,
     split_heads: Function = split,
     attend: Function = attention,
     merge_heads: Function = merge,
     join: Function = projected,
 ) -> Array:
-    Q = split_heads(project(x, W_Q), n_heads)
-    K = split_heads(project(x, W_K), n_heads)
-    V = split_heads(project(x, W_V), n_heads)
+    Q, K, V = (split_heads(project(x, W), n_heads) for W in choose(W_Q, W_K, W_V))
     heads = attend(Q, K, V, mask)[0]
     merged = merge_heads(heads)
     output = join(merged, W_O)
     return output
+
+
+def queries_twice(W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array, Array]:
+    return W_Q, W_Q, W_V
+
+
+def keys_twice(W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array, Array]:
+    return W_Q, W_K, W_K
+
+
+def one_for_all(W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array, Array]:
+    return W_Q, W_Q, W_Q
+
+
+def no_weights(W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array, Array]:
+    return np.eye(len(W_Q)), np.eye(len(W_Q)), np.eye(len(W_Q))
+
+
+def no_value_weights(W_Q: Array, W_K: Array, W_V: Array) -> tuple[Array, Array, Array]:
+    return W_Q, W_K, np.eye(len(W_Q))
 
 
 def reshaped(x: Array, n_heads: int) -> Array:
@@ -66,6 +89,14 @@ def one_head(x: Array, n_heads: int) -> Array:
 
 def merged_without_swap(heads: Array) -> Array:
     return heads.reshape(heads.shape[1], heads.shape[0] * heads.shape[2])
+
+
+def left_behind_tokens(x: Array, n_heads: int) -> Array:
+    return x.reshape(x.shape[0], n_heads, x.shape[1] // n_heads)
+
+
+def merged_in_place(heads: Array) -> Array:
+    return heads.reshape(heads.shape[0], heads.shape[1] * heads.shape[2])
 
 
 def averaged(heads: Array) -> Array:
@@ -104,12 +135,27 @@ def inputs(seed: int, n: int, d: int, n_heads: int, **more: Any) -> dict[str, An
     return {"x": drawn(seed, n, d), **weights, "n_heads": n_heads, **more}
 
 
+INTERLEAVED = say(
+    ("Each head takes every n-th column, not a run of neighbours.", "每个头隔几列取一列，而不是取相邻的一段。"),
+    ("attention with heads made of every n_heads-th column", "每隔 n_heads 列取一列来分头的注意力"),
+    ("Which columns does head 0 hold?", "第 0 个头拿到哪几列？"),
+    ("Look at the order of n_heads and d_head in the reshape.", "看 reshape 里 n_heads 与 d_head 的先后。"),
+    ("x.reshape(n, n_heads, d_head).swapaxes(0, 1).", "x.reshape(n, n_heads, d_head).swapaxes(0, 1)。"),
+)  # fmt: skip
+NOT_SPLIT = say(
+    ("There is only one head, whatever n_heads is.", "无论 n_heads 是多少，都只用了一个头。"),
+    ("attention with a single head", "只有一个头的注意力"),
+    ("Does your result change with n_heads?", "n_heads 变了，你的结果会变吗？"),
+    ("Look for n_heads in your code.", "看代码里哪里用到了 n_heads。"),
+    ("Split Q, K and V into heads: reshape(n, n_heads, d_head).swapaxes(0, 1).",
+     "把 Q、K、V 分头：reshape(n, n_heads, d_head).swapaxes(0, 1)。"),
+)  # fmt: skip
 INSIDE = (multi_head, "attend")
 
 TASK = Task(
     name="multi_head_attention",
     signature="multi_head_attention(x, W_Q, W_K, W_V, W_O, n_heads, mask=None)",
-    returns="output (n, d)",
+    returns=Text("output (n, d)", "output (n, d)"),
     title=Text("Multi-head attention", "多头注意力"),
     statement=Text(
         "x (n, d), weights (d, d) applied as x @ W. Head h takes columns h * d_head to (h + 1) * d_head of Q, K and V,\n"
@@ -131,18 +177,38 @@ TASK = Task(
     mistakes=(
         *mistakes(
             "no_scale", "scale_by_d", "scale_after_softmax", "softmax_wrong_axis", "softmax_no_max", "mask_inverted",
-            "mask_after_softmax", "mask_fill_zero", "mask_transposed", "mask_ignored", "qk_swapped", "kv_swapped",
-            "returns_values_only", inside=INSIDE,
+            "mask_after_softmax", "mask_fill_zero", "mask_times_inf", "mask_transposed", "mask_ignored",
+            "qk_swapped", "kv_swapped", "returns_values_only", inside=INSIDE,
         ),
         Mistake("attention_transposed", within(*INSIDE, changed(mix=mixed_transposed)), SHARED["weights_transposed"]),
         Mistake("scale_by_d_model", (partial(multi_head, attend=changed(scale=by_root_of_all_heads)),)),
         Mistake("heads_reshape_only", (partial(multi_head, split_heads=reshaped),
                                        partial(multi_head, split_heads=reshaped, merge_heads=merged_without_swap))),
+        Mistake("heads_interleaved", (partial(multi_head, split_heads=every_nth_column),), INTERLEAVED),
+        Mistake("heads_not_split", (partial(multi_head, split_heads=one_head),), NOT_SPLIT),
+        Mistake("heads_not_in_front", (partial(multi_head, split_heads=left_behind_tokens, merge_heads=merged_in_place),)),
         Mistake("heads_merge_no_transpose", (partial(multi_head, merge_heads=merged_without_swap),)),
         Mistake("no_output_projection", (partial(multi_head, join=not_joined),)),
         Mistake("heads_averaged", tuple(partial(multi_head, merge_heads=m, join=j) for m in (averaged, summed)
                                         for j in (not_joined, by_first_rows))),
-        Mistake("weights_transposed", (partial(multi_head, project=with_transposed),), say(
+        Mistake("projections_mixed_up", tuple(partial(multi_head, choose=c) for c in (queries_twice, keys_twice, one_for_all)), say(
+            ("One weight matrix is used where another belongs.", "某个权重矩阵用到了别处，该用的没有用。"),
+            ("attention with W_Q or W_K used twice", "W_Q 或 W_K 用了两次的注意力"),
+            ("Does each of W_Q, W_K and W_V occur once?", "W_Q、W_K、W_V 是不是各出现一次？"),
+            ("Read the three projections letter by letter.", "把三个投影逐字读一遍。"),
+            ("Q = x @ W_Q, K = x @ W_K, V = x @ W_V.", "Q = x @ W_Q，K = x @ W_K，V = x @ W_V。"),
+        )),
+        Mistake("projection_missing", tuple(partial(multi_head, choose=c) for c in (no_value_weights, no_weights)), say(
+            ("x itself is taken for values, or for all of Q, K and V, without a projection.", "没有投影，直接把 x 当作值，或当作 Q、K、V。"),
+            ("attention on x without W_V, or without all three weights", "没有乘 W_V（或三个权重都没乘）的注意力"),
+            ("What are W_Q, W_K and W_V for?", "W_Q、W_K、W_V 各有什么用？"),
+            ("Look at what goes into each head.", "看进入每个头的是什么。"),
+            ("Q = x @ W_Q, K = x @ W_K, V = x @ W_V.", "Q = x @ W_Q，K = x @ W_K，V = x @ W_V。"),
+        )),
+        Mistake("weights_transposed", (
+            partial(multi_head, project=with_transposed), partial(multi_head, join=with_transposed),
+            partial(multi_head, project=with_transposed, join=with_transposed),
+        ), say(
             ("The weight matrices are transposed: x @ W.T.", "权重矩阵被转置了：x @ W.T。"),
             ("attention with x @ W.T in place of x @ W", "用 x @ W.T 代替 x @ W 的注意力"),
             ("Which axis of W is as long as a token is wide, and means it?", "W 的哪一维对应输入词元的宽度？"),

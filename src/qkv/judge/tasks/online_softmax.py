@@ -175,7 +175,7 @@ def pieces(*chunks: tuple[float, ...]) -> list[Array]:
 TASK = Task(
     name="online_softmax",
     signature="online_softmax(chunks)",
-    returns="(max, sum), two numbers",
+    returns=Text("(max, sum), two numbers", "(max, sum)，两个数"),
     title=Text("Online softmax: maximum and sum in one pass", "Online softmax：一遍求出最大值与和"),
     statement=Text(
         "chunks is an iterable of 1-D arrays, the scores of one row in pieces. It may be a generator, so it can be read once only.\n"

@@ -131,7 +131,7 @@ def in_place(x: Array, gamma: Array, eps: float = 1e-6) -> Array:
 TASK = Task(
     name="rms_norm",
     signature="rms_norm(x, gamma, eps=1e-6)",
-    returns="the shape of x",
+    returns=Text("the shape of x", "形状与 x 相同"),
     title=Text("RMS norm", "均方根归一化（RMSNorm）"),
     statement=Text(
         "x (..., d), gamma (d,). For each token (the last axis) by itself: gamma * x / sqrt(mean(x^2) + eps).\n"

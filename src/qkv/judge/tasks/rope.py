@@ -232,7 +232,7 @@ def fitted_base(probe: Probe, value: Any) -> Function | None:
 TASK = Task(
     name="rope",
     signature="rope(x, positions, base=10000.0)",
-    returns="the shape of x",
+    returns=Text("the shape of x", "形状与 x 相同"),
     title=Text("Rotary positions (RoPE)", "旋转位置编码（RoPE）"),
     statement=Text(
         "x (..., n, d) with d even; positions (n,) says where each row stands. Pair i of dimensions (a, b) turns by\n"

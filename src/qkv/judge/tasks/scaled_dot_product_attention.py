@@ -13,13 +13,16 @@ from ..formulas import (
     changed,
     down_an_axis,
     fitted_constant,
+    huge_negative,
+    left_nan,
     mistakes,
     shifted_in_the_branch,
     without_maximum,
 )
+from ..mistakes import say
 from ..probes import attention_probes, drawn
 from ..properties import rows_sum_to_one
-from ..task import Line, Mistake, Probe, Task, Text
+from ..task import Function, Line, Mistake, Probe, Task, Text
 from ..wire import Array
 
 
@@ -31,16 +34,33 @@ def weights_of(value: Any) -> Any:
     return value[1] if isinstance(value, tuple) and len(value) == 2 else None
 
 
+def weights_first(*arguments: Any, way: Function) -> Any:
+    output, weights = way(*arguments)
+    return weights, output
+
+
+WAYS = (attention, changed(settle=left_nan), changed(hide=huge_negative))
 MISTAKES = (
     *(replace(m, fit=fitted_constant(weights_of)) if m.id == "scale_hard_coded" else m for m in mistakes()),
     Mistake("softmax_wrong_axis", (changed(softmax=partial(down_an_axis, axis=1)),)),
     Mistake("softmax_no_max", (changed(hide=shifted_in_the_branch, softmax=without_maximum),)),
+    Mistake(
+        "results_swapped",
+        tuple(partial(weights_first, way=w) for w in WAYS),
+        say(
+            ("The two results come in the wrong order.", "两个结果的顺序反了。"),
+            ("(weights, output) in place of (output, weights)", "(weights, output)，而不是 (output, weights)"),
+            ("What should come first?", "先返回哪一个？"),
+            ("Look at the return line.", "看 return 那一行。"),
+            ("return output, weights.", "return output, weights。"),
+        ),
+    ),
 )
 
 TASK = Task(
     name="scaled_dot_product_attention",
     signature="scaled_dot_product_attention(Q, K, V, mask=None)",
-    returns="(output (..., Tq, d_v), weights (..., Tq, Tk))",
+    returns=Text("(output (..., Tq, d_v), weights (..., Tq, Tk))", "(output (..., Tq, d_v), weights (..., Tq, Tk))"),
     title=Text("Scaled dot-product attention", "缩放点积注意力"),
     statement=Text(
         "softmax(Q Kᵀ / √d_k) V, with Q (..., Tq, d_k), K (..., Tk, d_k), V (..., Tk, d_v).\n"

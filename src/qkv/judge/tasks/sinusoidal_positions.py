@@ -143,7 +143,7 @@ def fitted_base(probe: Probe, value: Any) -> Function | None:
 TASK = Task(
     name="sinusoidal_positions",
     signature="sinusoidal_positions(n, d_model)",
-    returns="table (n, d_model)",
+    returns=Text("table (n, d_model)", "table (n, d_model)"),
     title=Text("Sinusoidal positions", "正弦位置编码"),
     statement=Text(
         "For positions pos = 0 ... n-1 and an even d_model, the table of the first transformer:\n"

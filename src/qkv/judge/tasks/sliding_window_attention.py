@@ -115,7 +115,7 @@ LOW = {name: value for name, value in low_scores().items() if name != "mask"}
 TASK = Task(
     name="sliding_window_attention",
     signature="sliding_window_attention(Q, K, V, window)",
-    returns="output (..., T, d_v)",
+    returns=Text("output (..., T, d_v)", "output (..., T, d_v)"),
     title=Text("Sliding-window attention", "滑动窗口注意力"),
     statement=Text(
         "softmax(Q Kᵀ / √d_k) V, where token i sees the last `window` tokens, itself included: i - window < j <= i.\n"

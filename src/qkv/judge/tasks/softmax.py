@@ -81,7 +81,7 @@ def in_place(x: Array, axis: int = -1) -> Array:
 TASK = Task(
     name="softmax",
     signature="softmax(x, axis=-1)",
-    returns="weights, the shape of x",
+    returns=Text("weights, the shape of x", "weights，形状与 x 相同"),
     title=Text("Softmax", "Softmax"),
     statement=Text(
         "Turn scores into weights: exp(x_j) / sum of all exp(x_j) along an axis.\n"

@@ -110,7 +110,7 @@ def along(axis: int | None) -> Function:
 TASK = Task(
     name="softmax_backward",
     signature="softmax_backward(p, dp)",
-    returns="dx, the shape of p",
+    returns=Text("dx, the shape of p", "dx，形状与 p 相同"),
     title=Text("The gradient of softmax", "Softmax 的反向传播"),
     statement=Text(
         "p = softmax(x) along the last axis, shape (..., n): the finished weights, not the scores.\n"

@@ -213,7 +213,7 @@ def inputs(p: list[list[int]], q: list[list[int]], tokens: list[int], u: list[fl
 TASK = Task(
     name="speculative_accept",
     signature="speculative_accept(p, q, tokens, u)",
-    returns="(n_accepted, residual (vocab,))",
+    returns=Text("(n_accepted, residual (vocab,))", "(n_accepted, residual (vocab,))"),
     title=Text("Speculative decoding: accept or reject", "投机解码：接受还是拒绝"),
     statement=Text(
         "A small model drafted t tokens (t,), drawn from its distributions q (t, vocab). p (t + 1, vocab) are the target\n"

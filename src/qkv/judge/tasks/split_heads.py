@@ -72,7 +72,7 @@ def inputs(n: int, d: int, n_heads: int) -> dict[str, object]:
 TASK = Task(
     name="split_heads",
     signature="split_heads(x, n_heads)",
-    returns="heads (n_heads, n, d / n_heads)",
+    returns=Text("heads (n_heads, n, d / n_heads)", "heads (n_heads, n, d / n_heads)"),
     title=Text("Splitting heads", "分头"),
     statement=Text(
         "x (n, d) holds one row per token. Cut every row into n_heads runs of d / n_heads columns and put the heads in front:\n"

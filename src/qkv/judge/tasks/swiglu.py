@@ -126,7 +126,7 @@ def inputs(seed: int, d: int, d_ff: int, *lead: int) -> dict[str, Any]:
 TASK = Task(
     name="swiglu",
     signature="swiglu(x, W_gate, W_up, W_down)",
-    returns="output (..., d_model)",
+    returns=Text("output (..., d_model)", "output (..., d_model)"),
     title=Text("SwiGLU feed-forward layer", "SwiGLU 前馈层"),
     statement=Text(
         "x (..., d_model), W_gate and W_up (d_model, d_ff), W_down (d_ff, d_model), applied as x @ W:\n"

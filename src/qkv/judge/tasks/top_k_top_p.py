@@ -188,7 +188,7 @@ def filled_with(*fills: float) -> tuple[Function, ...]:
 TASK = Task(
     name="top_k_top_p",
     signature="top_k_top_p(logits, k=None, p=None)",
-    returns="probabilities (vocab,)",
+    returns=Text("probabilities (vocab,)", "probabilities (vocab,)"),
     title=Text("Top-k and top-p", "Top-k 与 Top-p 采样"),
     statement=Text(
         "logits (vocab,), scores of one next token. Return the probabilities to draw from, in the order of logits.\n"

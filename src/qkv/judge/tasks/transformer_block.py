@@ -246,7 +246,7 @@ SIZES = np.array([[1.0], [0.003], [1.0], [20.0], [1.0]])
 TASK = Task(
     name="transformer_block",
     signature="transformer_block(x, p, n_heads)",
-    returns="output (n, d)",
+    returns=Text("output (n, d)", "output (n, d)"),
     title=Text("A transformer block", "一个 Transformer 块"),
     statement=Text(
         "Pre-norm, causal: x = x + attention(LN1(x)), then x = x + FFN(LN2(x)). x (n, d); p is a dict of arrays.\n"

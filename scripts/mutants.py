@@ -35,7 +35,7 @@ class Fault:
     tests: str
 
 
-ATTENTION, LAYERS, MASKS = "ops/attention.py", "layers/attention.py", "ops/masks.py"
+DENSE, LAYERS, MASKS = "ops/dense.py", "layers/attention.py", "ops/masks.py"
 RULES, PROPERTIES, GOLDENS = "test_rules.py", "test_properties.py", "test_torch_goldens.py"
 
 ORDER = """\
@@ -50,15 +50,15 @@ SOFTMAX = """\
 
 FAULTS = [
     # scale
-    Fault("no scale", ATTENTION, ".mT * q.dtype.type(scale)", ".mT", RULES),
+    Fault("no scale", DENSE, ", q, k) * q.dtype.type(scale)", ", q, k)", RULES),
     Fault("scale 1 / d_k", "ops/arguments.py", "return 1 / math.sqrt(d_k) if d_k", "return 1 / d_k if d_k", RULES),
     Fault(
-        "a root of the scale on each side", ATTENTION, "    scores = q @ repeated(k, q).mT * q.dtype.type(scale)\n",
-        "    root = q.dtype.type(scale) ** 0.5\n    scores = (q * root) @ (repeated(k, q) * root).mT\n", RULES,
+        "a root of the scale on each side", DENSE, "    scores = ungrouped(grouped(q, k) @ k.mT, q, k) * q.dtype.type(scale)\n",
+        "    root = q.dtype.type(scale) ** 0.5\n    scores = ungrouped(grouped(q * root, k) @ (k * root).mT, q, k)\n", RULES,
     ),
     # softmax
     Fault(
-        "attention's softmax over the queries", ATTENTION, "total = np.exp(masked - top).sum(axis=-1, keepdims=True)",
+        "attention's softmax over the queries", DENSE, "total = np.exp(masked - top).sum(axis=-1, keepdims=True)",
         "total = np.exp(masked - top).sum(axis=-2, keepdims=True)", RULES,
     ),
     Fault(
@@ -69,28 +69,28 @@ FAULTS = [
         "softmax without the maximum", "ops/softmax.py",
         "exp = np.exp(x - x.max(axis=axis, keepdims=True, initial=-np.inf))", "exp = np.exp(x)", PROPERTIES,
     ),
-    Fault("lse without its maximum", ATTENTION, "lse = (top + np.log(total))[..., 0]", "lse = np.log(total)[..., 0]", RULES),
+    Fault("lse without its maximum", DENSE, "lse = (top + np.log(total))[..., 0]", "lse = np.log(total)[..., 0]", RULES),
     Fault(
-        "lse without the sink", ATTENTION, "    top, total = row_sum(masked, sinks)\n    lse",
+        "lse without the sink", DENSE, "    top, total = row_sum(masked, sinks)\n    lse",
         "    top, total = row_sum(masked, None)\n    lse", RULES,
     ),
-    Fault("an empty row is NaN", ATTENTION, SOFTMAX, "    return np.exp(masked - top) / total\n", RULES),
+    Fault("an empty row is NaN", DENSE, SOFTMAX, "    return np.exp(masked - top) / total\n", RULES),
     # masks
-    Fault("mask upside down", ATTENTION, "np.where(visible, biased, ", "np.where(~visible, biased, ", RULES),
+    Fault("mask upside down", DENSE, "np.where(visible, biased, ", "np.where(~visible, biased, ", RULES),
     Fault(
-        "mask after softmax", ATTENTION, "    weights = row_softmax(masked, sinks)\n",
+        "mask after softmax", DENSE, "    weights = row_softmax(masked, sinks)\n",
         "    weights = row_softmax(biased, sinks) * ~np.isneginf(masked)\n", RULES,
     ),
     Fault(
-        "mask by a finite number", ATTENTION, "np.where(visible, biased, biased.dtype.type(-np.inf))",
+        "mask by a finite number", DENSE, "np.where(visible, biased, biased.dtype.type(-np.inf))",
         "np.where(visible, biased, biased.dtype.type(-1e4))", RULES,
     ),
-    Fault("a bias of -inf is no mask", "ops/arguments.py", "np.isneginf(self.bias)", "np.zeros(self.bias.shape, bool)", RULES),
+    Fault("a bias of -inf is no mask", "ops/arguments.py", "else np.isneginf(self.everything_added)", "else np.zeros(self.everything_added.shape, bool)", RULES),
     Fault("causal hides the query's own key", MASKS, "lambda i, j: j <= i, ", "lambda i, j: j < i, ", RULES),
     Fault("causal shows the next key", MASKS, "lambda i, j: j <= i, ", "lambda i, j: j <= i + 1, ", RULES),
     Fault("offset with the other sign", "ops/arguments.py", "start + np.arange(Tq)", "np.arange(Tq) - start", RULES),
-    Fault("a window one key short", MASKS, "seen &= i - j <= left", "seen &= i - j < left", RULES),
-    Fault("a window one key short to the right", MASKS, "seen &= j - i <= right", "seen &= j - i < right", RULES),
+    Fault("a window one key short", MASKS, "seen &= j >= i - left", "seen &= j > i - left", RULES),
+    Fault("a window one key short to the right", MASKS, "seen &= j <= i + right", "seen &= j < i + right", RULES),
     Fault("window=W is W neighbours", "ops/arguments.py", "int(window) - 1, 0", "int(window), 0", RULES),
     Fault("padding one key too long", MASKS, "j < per_member", "j <= per_member", "test_masks.py"),
     Fault("a range of keys too narrow", MASKS, "(0, last + 1)", "(0, last)", "test_masks.py"),
@@ -98,25 +98,26 @@ FAULTS = [
     Fault("is_causal from the bottom right", "ops/sdpa.py", "offset = 0 if", "offset = k.shape[-2] - q.shape[-2] if", GOLDENS),
     # order
     Fault(
-        "softcap after the mask", ATTENTION, ORDER,
+        "softcap after the mask", DENSE, ORDER,
         "    biased = capped = scores if bias is None else scores + bias\n    masked = hidden(biased, visible)\n"
         "    masked = masked if softcap is None else softcapped(masked, softcap)\n", RULES,
     ),
     Fault(
-        "softcap after the bias", ATTENTION, ORDER,
+        "softcap after the bias", DENSE, ORDER,
         "    biased = scores if bias is None else scores + bias\n"
         "    capped = biased if softcap is None else softcapped(biased, softcap)\n    masked = hidden(capped, visible)\n",
         RULES,
     ),
     Fault(
-        "bias before the scale", ATTENTION, "capped if bias is None else capped + bias",
+        "bias before the scale", DENSE, "capped if bias is None else capped + bias",
         "capped if bias is None else capped + bias * q.dtype.type(scale)", RULES,
     ),
-    Fault("softcap without its factor", ATTENTION, "np.tanh(scores / scores.dtype.type(c)) * ", "np.tanh(scores) * ", RULES),
+    Fault("softcap without its factor", DENSE, "np.tanh(scores / scores.dtype.type(c)) * ", "np.tanh(scores) * ", RULES),
     # heads
     Fault(
-        "heads tiled, not repeated", ATTENTION, "np.repeat(rows, q.shape[-3] // rows.shape[-3], axis=-3)",
-        "np.concatenate([rows] * (q.shape[-3] // rows.shape[-3]), axis=-3)", PROPERTIES,
+        "heads tiled, not repeated", DENSE, "    return x.reshape(*lead, rows.shape[-3], n_heads // rows.shape[-3] * Tq, n)\n",
+        "    split = x.reshape(*lead, n_heads // rows.shape[-3], rows.shape[-3], Tq, n).swapaxes(-4, -3)\n"
+        "    return split.reshape(*lead, rows.shape[-3], n_heads // rows.shape[-3] * Tq, n)\n", PROPERTIES,
     ),
     Fault(
         "heads joined without a transpose", LAYERS, "swapped = x.swapaxes(-3, -2)",
@@ -129,22 +130,22 @@ FAULTS = [
     ),
     Fault("the bias of W_O forgotten", LAYERS, "linear(joined, self.W_O, self.b_O)", "linear(joined, self.W_O, None)", "test_layers.py"),
     # NaN and infinity
-    Fault("a hidden NaN in V leaks", ATTENTION, "(rows if finite.all() else np.where(finite, rows, 0))", "rows", RULES),
-    Fault("a visible NaN of weight 0 is swallowed", ATTENTION, "((lit + unlit) @ is_nan > 0)", "(lit @ is_nan > 0)", RULES),
-    Fault("infinities of both signs are none", ATTENTION, "| (up & down) |", "|", RULES),
-    Fault("what overflowed downward is empty", ATTENTION, "if masked.size and lost.any():", "if False:", RULES),
+    Fault("a hidden NaN in V leaks", DENSE, "(rows if finite.all() else np.where(finite, rows, 0))", "rows", RULES),
+    Fault("a visible NaN of weight 0 is swallowed", DENSE, "((lit + unlit) @ is_nan > 0)", "(lit @ is_nan > 0)", RULES),
+    Fault("infinities of both signs are none", DENSE, "| (up & down) |", "|", RULES),
+    Fault("what overflowed downward is empty", DENSE, "if overflowed.any():", "if False:", RULES),
     # sinks
-    Fault("sinks dropped", ATTENTION, "total = total + np.exp(sinks[..., None] - top)", "pass", RULES),
-    Fault("a sink not in the maximum", ATTENTION, "top = np.maximum(top, sinks[..., None])", "pass", RULES),
+    Fault("sinks dropped", DENSE, "total = total + np.exp(sinks[..., None] - top)", "pass", RULES),
+    Fault("a sink not in the maximum", DENSE, "top = np.maximum(top, sinks[..., None])", "pass", RULES),
     Fault(
-        "a sink gives a value", ATTENTION, "np.where(finite, rows, 0)) + 0",
+        "a sink gives a value", DENSE, "np.where(finite, rows, 0)) + 0",
         "np.where(finite, rows, 0)) + (1 - weights.sum(axis=-1, keepdims=True))", RULES,
     ),
     # precision
     Fault("narrow floats summed narrow", "ops/precision.py", "return FLOATS[0] if answer == FLOATS[0] else FLOATS[1]", "return answer", RULES),
     Fault("float64 computed in float32", "ops/precision.py", "return FLOATS[0] if answer == FLOATS[0] else FLOATS[1]", "return FLOATS[1]", RULES),
     Fault(
-        "weights rounded before they are used", ATTENTION, "    weights = row_softmax(masked, sinks)\n",
+        "weights rounded before they are used", DENSE, "    weights = row_softmax(masked, sinks)\n",
         "    weights = row_softmax(masked, sinks).astype(dtype).astype(masked.dtype)\n", RULES,
     ),
     # positions
@@ -171,8 +172,8 @@ FAULTS = [
     Fault("YaRN without its magnitude", "ops/scaling.py", "0.1 * mscale * math.log(self.factor)", "0.0", "test_rope_goldens.py"),
     # norms, activations, loss
     Fault(
-        "variance by d - 1", "ops/norms.py", "variance = mean_of_squares(centred, axis)",
-        "variance = x.var(axis=axis, keepdims=True, ddof=1)", "test_layers.py",
+        "variance by d - 1", "ops/norms.py", "variance = mean_of_squares(centred, axes)",
+        "variance = x.var(axis=axes, keepdims=True, ddof=1)", "test_layers.py",
     ),
     Fault(
         "layer norm's eps outside the root", "ops/norms.py", "centred / np.sqrt(variance + eps)",
@@ -199,14 +200,24 @@ FAULTS = [
     Fault("cached tokens all at position 0", LAYERS, "(cache.n_seen if cache is not None else 0)", "0", PROPERTIES),
     Fault("positions from what is remembered", LAYERS, "cache.n_seen if", "cache.length if", PROPERTIES),
     Fault(
-        "pre-norm and post-norm exchanged", "layers/block.py", 'pre = self.order == "pre"\n        attended = self.attention(',
-        'pre = self.order != "pre"\n        attended = self.attention(', "test_layers.py",
+        "pre-norm and post-norm exchanged", "layers/block.py",
+        'before_1, before_2 = (self.norm_1, self.norm_2) if self.order == "pre"',
+        'before_1, before_2 = (self.norm_1, self.norm_2) if self.order != "pre"', "test_layers.py",
     ),
     Fault("the mask of the context forgotten", "layers/block.py", "mask=context_mask", "mask=None", "test_layers.py"),
     Fault("Xavier by the width in alone", "layers/parts.py", "np.sqrt(2 / (d_in + d_out))", "np.sqrt(1 / d_in)", "test_layers.py"),
     Fault("linear attention without its normaliser", "ops/linear.py", "_divided(q_features @ state, normaliser)", "q_features @ state", PROPERTIES),
     Fault("linear attention: elu without the one", "ops/linear.py", "x + 1, np.exp", "x, np.exp", PROPERTIES),
     Fault("latent attention without RoPE's width in the scale", "ops/latent.py", "q.shape[-1] + d_rope", "q.shape[-1]", PROPERTIES),
+    # tiles
+    Fault("a tile of keys too few", "ops/masks.py", "first - left, n_keys if right", "first - left + 1, n_keys if right", "test_masks.py"),
+    Fault("parts merged without their weights", "ops/merge.py", "np.exp(part - whole)[..., None] * wide", "wide / 2", "test_merge.py"),
+    Fault("a part that saw nothing leaves NaN", "ops/merge.py", "np.where(np.isneginf(part)[..., None], wide.dtype.type(0), ", "np.where(False, wide.dtype.type(0), ", "test_merge.py"),
+    Fault("sums not brought to the new shift", "ops/online.py", "sums.out[rows] *= kept[:, None]", "pass", "test_tiled.py"),
+    Fault("the sink counted for every part", "ops/online.py", "self.call.sinks is not None and task.part == 0", "self.call.sinks is not None", "test_tiled.py"),
+    Fault("empty rows are not mended", "ops/online.py", "out[~sees_key] = 0", "pass", "test_tiled.py"),
+    Fault("the gradient without its row sum", "ops/gradients.py", "d_scores -= rows.delta[:, None]", "pass", "test_backward.py"),
+    Fault("the gradient of q without the scale", "ops/gradients.py", "d_q *= self.dtype.type(self.call.scale)", "pass", "test_backward.py"),
     # watching
     Fault(
         "values are kept only at the return", "trace/watch.py", "        self._keep_so_far(self.place)\n        if op.step",

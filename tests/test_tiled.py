@@ -20,7 +20,7 @@ from qkv import masks
 from qkv.errors import ArgumentError
 from qkv.ops import config
 
-# Sums of 131 to 1000 float32 terms; scores up to some 100, whose own rounding the exponential makes relative.
+# Sums of 131 to 2049 float32 terms; scores up to some 100, whose own rounding the exponential makes relative.
 FLOAT32 = 4e-6
 TILES = [{}, SMALL_TILES, {"query_tile": 128, "key_tile": 100, "threads": 3}]
 
@@ -46,7 +46,7 @@ def test_rules_on_positions_combine(one: str, other: str) -> None:
     agree(tiled(q, k, v, settings=SMALL_TILES, **both)[0], defined(q, k, v, **both)[0], FLOAT32)
 
 
-LENGTHS = [1, 2, 3, 4, 5, 36, 37, 38, 63, 64, 65, 127, 129, 511, 513, 1000]
+LENGTHS = [1, 2, 3, 4, 5, 36, 37, 38, 63, 64, 65, 127, 129, 511, 513, 1000, 2049]
 
 
 @pytest.mark.parametrize("n", LENGTHS)

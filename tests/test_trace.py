@@ -583,3 +583,12 @@ def test_narrow_dtypes_are_compared_as_numbers() -> None:
     a = a_trace(np.float32)
     assert qkv.first_difference(a, changed("attention.q", lambda value: value.astype(np.float64), a)) is None
     assert qkv.first_difference(a_trace(DTYPES[1]), a) is not None
+
+
+@pytest.mark.parametrize("lang", ["en", "zh"])
+def test_a_value_says_what_it_means(lang: str) -> None:
+    with qkv.record() as trace:
+        qkv.attention(np.ones((2, 3, 5)), np.ones((2, 7, 5)), np.ones((2, 7, 11)))
+    means = [entry.meaning(lang) for entry in trace.entries.values()]
+    assert all(means)
+    assert len(set(means)) == len(means)

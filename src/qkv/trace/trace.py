@@ -51,6 +51,11 @@ class Entry:
         """The line that computed it; empty for an input."""
         return words.formula(self.op, self.name)
 
+    def meaning(self, lang: str | None = None) -> str:
+        """What the value means, in a sentence."""
+        sizes = dict(zip(self.axes, self.value.shape))
+        return words.meaning(self.op, self.name, words.language(lang), sizes)
+
 
 class Trace(Mapping[str, Array]):
     """A mapping of paths to values, in the order of computation.

@@ -4,7 +4,8 @@ from .compare import Comparison, compare
 from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table, Word
 from .see import Seen, see
 from .setup import EXAMPLES, GENERATORS
-from .walk import VIEWS, Walkthrough, explain
+from .showing import VIEWS
+from .walk import Walkthrough, explain
 
 __all__ = [
     "EXAMPLES",

@@ -11,12 +11,13 @@ from .. import words
 from ..ops.precision import Array
 from .parts import Heat, Line, Part, Table, word
 from .setup import Drawn, Setup, check_sizes, draw, read_setup
+from .showing import ShownOnPages
 from .tokens import find_token, split_tokens
-from .walk import Walkthrough, draw_as, walk_of
+from .walk import Walkthrough, walk_of
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison:
+class Comparison(ShownOnPages):
     """Two walks with the same weights.
 
     Attributes
@@ -37,24 +38,6 @@ class Comparison:
     distances: list[float]
     parts: tuple[Part, ...]
     lang: str
-
-    def __str__(self) -> str:
-        return draw_as("text", self)
-
-    def _repr_html_(self) -> str:
-        return draw_as("fragment", self)
-
-    def to_html(self) -> str:
-        """A page that needs nothing but itself."""
-        return draw_as("html", self)
-
-    def to_markdown(self) -> str:
-        """The same as Markdown."""
-        return draw_as("markdown", self)
-
-    def to_json(self) -> str:
-        """Both walks, the difference and the distances as JSON."""
-        return draw_as("json", self)
 
 
 def compare(text_a: str, text_b: str, *, lang: str | None = None, **options: Any) -> Comparison:

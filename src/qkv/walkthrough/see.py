@@ -19,8 +19,8 @@ from .heads import entropy_ratio, strongest_link
 from .parts import Line, Step, Table, word
 from .run import Run
 from .setup import Setup
+from .showing import Shown
 from .tokens import find_token
-from .walk import draw_as
 
 # The scores from their first form to what the softmax gets, as far as an attention has them.
 STAGES = ("scores", "capped", "biased", "masked")
@@ -37,7 +37,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class Seen(Shown):
     """What a model's heads did with a text.
 
     Attributes
@@ -65,13 +65,6 @@ class Seen:
     trace: Trace
     title: Line
     lang: str
-
-    def __str__(self) -> str:
-        return draw_as("text", self)
-
-    def to_json(self) -> str:
-        """The tokens, and weights by layer, head, query and key."""
-        return draw_as("json", self)
 
 
 def see(

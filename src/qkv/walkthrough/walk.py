@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -18,11 +16,12 @@ from .code import numpy_code
 from .parts import Step
 from .run import Run
 from .setup import Drawn, Setup, draw, read_setup
+from .showing import ShownOnPages
 from .tokens import find_token, split_tokens
 
 
 @dataclass(frozen=True, eq=False)
-class Walkthrough:
+class Walkthrough(ShownOnPages):
     """Attention on a sentence, with every value of it.
 
     Attributes
@@ -72,33 +71,6 @@ class Walkthrough:
     def code(self) -> str:
         """The few lines of NumPy that give the same numbers."""
         return numpy_code(self.setup, len(self.tokens))
-
-    def __str__(self) -> str:
-        return draw_as("text", self)
-
-    def _repr_html_(self) -> str:
-        return draw_as("fragment", self)
-
-    def to_html(self) -> str:
-        """A page that needs nothing but itself."""
-        return draw_as("html", self)
-
-    def to_markdown(self) -> str:
-        """The same as Markdown."""
-        return draw_as("markdown", self)
-
-    def to_json(self) -> str:
-        """Tokens, values, weights of each head and shapes as JSON; numbers that are not finite as text."""
-        return draw_as("json", self)
-
-
-# Filled by qkv.views: a walk does not know how it is drawn.
-VIEWS: dict[str, Callable[[Any], str]] = {}
-
-
-def draw_as(kind: str, shown: object) -> str:
-    """A walk or a comparison as text, HTML, Markdown or JSON."""
-    return VIEWS[f"{type(shown).__name__}.{kind}"](shown)
 
 
 def explain(

@@ -19,7 +19,7 @@ from qkv.errors import FileError
 from qkv.io.config import Config
 from qkv.layers import LayerNorm, Rotary
 from qkv.models import Decoder, load
-from qkv.models.load import DECODERS
+from qkv.models.families import DECODERS
 
 N_NEW = 11
 WRONG = 1e-3  # a fault must show by far more than the tolerance

@@ -12,8 +12,10 @@ import numpy as np
 
 from ..contract import op
 from ..errors import ArgumentError, FileError
-from ..io.chat import ChatTemplate
+from ..io.chat import ChatTemplate, read_chat_template
+from ..io.config import Config
 from ..io.decoders import DecoderSettings
+from ..io.endings import read_end_ids
 from ..io.gguf_tokenizer import tokenizer_of
 from ..io.tokenizer import Tokenizer
 from ..layers import Block, KVCache
@@ -61,6 +63,11 @@ class Decoder:
     def __repr__(self) -> str:
         shape = f"{len(self.layers)} layers, {self.settings.n_heads} heads, d_model {self.settings.d_model}"
         return f"<{type(self).__name__}: {shape}>"
+
+    def read_beside(self, directory: Path, config: Config) -> None:
+        """What files beside the weights say: where a text ends, and how a chat is written."""
+        self.end_ids = read_end_ids(directory, config, self.tokenizer)
+        self.chat_template = read_chat_template(directory)
 
     @op(name="decoder", path="", ids="*B T", out="*B T d_model")
     def forward(self, ids: Array, caches: Sequence[KVCache] | None = None, starts: Array | None = None) -> Array:

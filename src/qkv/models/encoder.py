@@ -11,7 +11,8 @@ import numpy as np
 
 from ..contract import op
 from ..errors import ArgumentError
-from ..io.sentence import POOLINGS, SentenceSettings
+from ..io.config import Config
+from ..io.sentence import POOLINGS, SentenceSettings, read_sentence_settings
 from ..io.tokenizer import Tokenizer, read_tokenizer
 from ..io.weights import Settings
 from ..layers import Block, FeedForward, LayerNorm, MultiHeadAttention
@@ -131,6 +132,10 @@ class Encoder:
         table = weights["embeddings"]
         embeddings = Embeddings(table["W_word"], table["W_position"], table["W_type"], norm(table["norm"]))
         return cls(embeddings, layers, settings, Pooler(**weights["pooler"]) if "pooler" in weights else None)
+
+    def read_beside(self, directory: Path, config: Config) -> None:
+        """What files beside the weights say: how the vectors of tokens become one of the sentence."""
+        self.sentence = read_sentence_settings(directory, self.settings.d_model)
 
     @op(name="encoder", path="", ids="*B T", out="*B T d_model")
     def forward(self, ids: Array, types: Array | None = None, **rules: Any) -> Array:

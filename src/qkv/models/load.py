@@ -8,44 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, MissingExtraError
-from ..io.bert import BERT
-from ..io.bloom import BLOOM
-from ..io.chat import ChatTemplate, read_chat_template
+from ..io.chat import ChatTemplate
 from ..io.config import Config
-from ..io.endings import read_end_ids
-from ..io.falcon import FALCON
 from ..io.files import PICKLES, is_pickle, there
-from ..io.gemma import GEMMA2, GEMMA3
 from ..io.gguf import Progress, is_gguf, open_gguf
 from ..io.gguf_models import architecture_of, family_of, read_settings
 from ..io.gguf_tokenizer import GGUFVocabulary
-from ..io.gpt2 import GPT2
-from ..io.gpt_neox import GPT_NEOX
-from ..io.llama import LLAMA
-from ..io.mistral import MISTRAL
-from ..io.olmo2 import OLMO2
-from ..io.opt import OPT
-from ..io.phi3 import PHI3
-from ..io.qwen import QWEN2, QWEN3
-from ..io.sentence import read_sentence_settings
 from ..io.shards import INDEX
-from ..io.smollm3 import SMOLLM3
 from ..io.tokenizer import Tokenizer, read_tokenizer
-from ..io.weights import Family, placed, read_weights
+from ..io.weights import placed, read_weights
 from .build import decoder_from_weights
 from .decoder import Decoder
-from .encoder import Encoder
-
-Model = Encoder | Decoder
-Build = Callable[[Any, dict[str, Any]], Model]
-ENCODERS = (BERT,)
-DECODERS = (
-    GPT2, GPT_NEOX, OPT, BLOOM, FALCON, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3, OLMO2, SMOLLM3,
-)  # fmt: skip
-FAMILIES: dict[str, tuple[Family[Any], Build]] = {
-    **{family.model_type: (family, Encoder.from_weights) for family in ENCODERS},
-    **{family.model_type: (family, decoder_from_weights) for family in DECODERS},
-}
+from .families import family_in
 
 
 def load(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Any:
@@ -78,18 +52,13 @@ def load(path: str | os.PathLike[str], *, progress: Progress | None = None) -> A
         key = "pickle" if is_pickle(directory, b"") else "not_a_directory"
         raise FileError(key, path=directory)
     config = Config(directory / "config.json")
-    (family, build), architectures = _family(config)
+    (family, build), architectures = family_in(config)
     settings = family.settings(config)
-    sentence = read_sentence_settings(directory, settings.d_model)
     model = build(settings, read_weights(_weights_file(directory), family, settings, architectures))
     model.directory = directory
     if (directory / "tokenizer.json").exists():
         model.tokenizer = _if_installed(lambda: read_tokenizer(directory))
-    if isinstance(model, Encoder):
-        model.sentence = sentence
-    else:
-        model.end_ids = read_end_ids(directory, config, model.tokenizer)
-        model.chat_template = read_chat_template(directory)
+    model.read_beside(directory, config)
     return model
 
 
@@ -115,25 +84,6 @@ def _if_installed(read: Callable[[], Tokenizer]) -> Tokenizer | None:
         return read()
     except MissingExtraError:
         return None
-
-
-def _family(config: Config) -> tuple[tuple[Family[Any], Build], list[str]]:
-    """The family by `model_type`, or by `architectures` where there is none; both must be known."""
-    model_type, architectures = config.raw("model_type", None), config.raw("architectures", None) or []
-    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
-        raise config.wrong("architectures", "a list of names")
-    if model_type is None and not architectures:
-        raise FileError("config_missing", path=config.path, name="model_type")
-    if model_type is None:
-        of_name = {name: kind for kind, (family, _) in FAMILIES.items() for name in family.heads}
-        model_type = of_name.get(architectures[0], architectures[0])
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
-        raise FileError("no_architecture", path=config.path, architecture=model_type, known=", ".join(FAMILIES))
-    known = FAMILIES[model_type][0].heads
-    for name in architectures:
-        if name not in known:
-            raise FileError("no_architecture", path=config.path, architecture=name, known=", ".join(known))
-    return FAMILIES[model_type], architectures
 
 
 def _weights_file(directory: Path) -> Path:

@@ -1,4 +1,4 @@
-"""`python -m benchmarks attention|backward|decode|memory|trace|import`, one measurement; `page`, all, into docs/."""
+"""`python -m benchmarks NAME`, one measurement of those below; `python -m benchmarks page`, all of them, into docs/."""
 
 from __future__ import annotations
 
@@ -13,15 +13,18 @@ from threadpoolctl import threadpool_limits
 from qkv.ops.attention import TINY
 from qkv.ops.settings import allowed_cores
 
-from . import machine, page, peers, report, space, speed
+from . import machine, models, page, peers, report, space, speed
 
 MEASUREMENTS = {
     "attention": speed.attention,
     "backward": speed.backward,
-    "decode": speed.decode,
+    "cached": speed.cached,
     "memory": space.memory,
     "trace": speed.trace,
     "import": space.imports,
+    "prefill": models.prefill,
+    "decode": models.decode,
+    "load": models.load,
 }
 
 

@@ -15,7 +15,8 @@ from .measure import interleaved
 from .peers import installed
 
 SIDE = 2048
-PACKAGES = ("qkv", "numpy", "torch", "onnxruntime")
+SAME_NAME = ("numpy", "torch", "onnxruntime", "transformers")
+PACKAGES = {name: name for name in SAME_NAME} | {"llama_cpp": "llama-cpp-python"}
 
 
 def description(n_threads: int) -> dict[str, Any]:
@@ -28,7 +29,8 @@ def description(n_threads: int) -> dict[str, Any]:
         "cores allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": n_threads,
         "python": platform.python_version(),
-        **{name: importlib.metadata.version(name) if installed(name) else "not installed" for name in PACKAGES[1:]},
+        **{package: importlib.metadata.version(package) if installed(module) else "not installed"
+           for module, package in PACKAGES.items()},
         "BLAS": ", ".join(sorted(set(blas))) or "unknown",
     }
 

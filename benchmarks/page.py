@@ -16,9 +16,12 @@ TEXTS = {
         "quartiles. `of sgemm` is the part of what this machine's own float32 matrix product reaches. Causal attention "
         "counts half of the operations. On another machine the ratios differ: run it there.",
         "machine": "## The machine", "attention": "## Attention, 8 heads, float32",
-        "backward": "## Forward and backward pass", "decode": "## Decoding: 32 heads, 8 heads of keys",
+        "backward": "## Forward and backward pass",
+        "cached": "## A few queries over a long cache: 32 heads, 8 heads of keys",
         "memory": "## Memory, causal, 8 heads of width 64", "trace": "## What it costs that everything can be watched",
         "import": "## Import and size",
+        "prefill": "## SmolLM2-135M: a prompt of 511 tokens", "decode": "## SmolLM2-135M: 64 tokens after it",
+        "load": "## SmolLM2-135M: loading from GGUF",
         "rule": "## Which path runs\n\nA recorder or `return_weights=True` asks for every score: the definition runs. "
         "So it does up to {tiny} multiply-adds, where it is faster. Everything else goes tile by tile, on as many "
         "threads as `QKV_NUM_THREADS` says, else the setting of NumPy's BLAS, else the cores the process may use. "
@@ -31,8 +34,10 @@ TEXTS = {
         "时间取中位数，± 为四分位距的一半。`of sgemm` 是与本机 float32 矩阵乘法速度之比。因果注意力只计一半的运算量。"
         "换一台机器，比值会不同：请在那台机器上运行。",
         "machine": "## 机器", "attention": "## 注意力：8 个头，float32", "backward": "## 前向与反向",
-        "decode": "## 解码：32 个头，8 个键值头", "memory": "## 内存：因果，8 个头，宽 64",
+        "cached": "## 少量查询对长缓存：32 个头，8 个键值头", "memory": "## 内存：因果，8 个头，宽 64",
         "trace": "## 一切皆可观察的代价", "import": "## 导入时间与体积",
+        "prefill": "## SmolLM2-135M：511 个词元的提示", "decode": "## SmolLM2-135M：其后的 64 个词元",
+        "load": "## SmolLM2-135M：从 GGUF 加载",
         "rule": "## 走哪条路径\n\n有记录器或 `return_weights=True` 时需要每一个分数，于是按定义计算;"
         "乘加运算不超过 {tiny} 次时也是，因为那样更快。其余情况分块计算，"
         "线程数依次取 `QKV_NUM_THREADS`、NumPy 所用 BLAS 的设置、进程可用的核数。"

@@ -45,7 +45,7 @@ def memory(n_threads: int, quick: bool = False) -> list[Row]:
             needs = contender if contender in ("torch", "onnxruntime") else "numpy"
             if not installed(needs) or (contender in ("naive NumPy", "onnxruntime") and n > NAIVE_UP_TO):
                 continue
-            before, after, seconds = _alone(PROGRAM, contender, str(n), str(n_threads))
+            before, after, seconds = alone(PROGRAM, contender, str(n), str(n_threads))
             beside = (after - before) * 1024 - 8 * n * 64 * 4
             table.append(
                 {"case": "causal", "n": n, "contender": contender, "MB beside in- and output": max(0, beside) / 1e6,
@@ -54,7 +54,7 @@ def memory(n_threads: int, quick: bool = False) -> list[Row]:
     return table
 
 
-def _alone(program: str, *arguments: str) -> list[float]:
+def alone(program: str, *arguments: str) -> list[float]:
     command = [sys.executable, "-c", program, *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=True)
     return [float(number) for number in run.stdout.split()]
@@ -66,7 +66,7 @@ def imports(n_threads: int, quick: bool = False) -> list[Row]:
     samples: dict[str, list[float]] = {name: [] for name in ("numpy", "qkv", "torch") if installed(name)}
     for _ in range(5):
         for name, times in samples.items():
-            times += _alone(program.format(name))
+            times += alone(program.format(name))
     return [
         {"case": f"import {name}", "ms": summary(times).median * 1e3, "spread": summary(times).spread,
          "package, MB": _size(name) / 1e6}

@@ -1,4 +1,4 @@
-"""The measurements of time: attention, backward, decode, trace. Each is a list of rows, one per case and contender."""
+"""The measurements of time: attention, backward, cached, trace. Each is a list of rows, one per case and contender."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def backward(n_threads: int, quick: bool = False) -> list[Row]:
     return table
 
 
-def decode(n_threads: int, quick: bool = False) -> list[Row]:
+def cached(n_threads: int, quick: bool = False) -> list[Row]:
     """The next token of a long text: few queries, 32 heads that share 8 heads of keys."""
     table: list[Row] = []
     for Tq, Tk in [(1, 8192)] if quick else [(1, 1024), (1, 8192), (1, 32768), (4, 8192), (16, 8192)]:
@@ -79,7 +79,7 @@ def decode(n_threads: int, quick: bool = False) -> list[Row]:
         times = interleaved(peers.forward(q, k, v, n_threads, limit_naive=8192))
         table += [
             {**row, "GB/s of keys and values": (k.nbytes + v.nbytes) / row["ms"] / 1e6}
-            for row in rows("decode", times, None, None, n=Tk, d=128, Tq=Tq)
+            for row in rows("cached", times, None, None, n=Tk, d=128, Tq=Tq)
         ]
     return table
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from tests.gguf_fixture import smollm2_file
 from tests.models_fixture import minilm_directory
 
 from qkv.cli import main
@@ -34,6 +35,8 @@ LEFT_OUT = "..."
 FENCE = re.compile(r"^( *)```(\w*)([^\n]*)\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 TITLE = re.compile(r'title="([^"]+)"')
 ENDED = "; echo $?"
+# What stands in a command for the path of a model; Python finds the latter in the environment too.
+MODELS = {"$MODEL": minilm_directory, "$SMOLLM2": smollm2_file}
 # Of the environment, what decides about language and screen.
 HUSHED = ("QKV_LANG", "LC_ALL", "LC_MESSAGES", "FORCE_COLOR", "CLICOLOR_FORCE", "QKV_AMBIGUOUS")
 
@@ -113,8 +116,7 @@ def run(command: str) -> list[str]:
     piped = words[-2:] == ["|", "python"]
     words = words[:-2] if piped else words
     assert words[0] == "qkv", f"only qkv can be run here, not {command!r}"
-    if "$MODEL" in words:
-        words[words.index("$MODEL")] = str(minilm_directory())
+    words = [str(MODELS[word]()) if word in MODELS else word for word in words]
     screen = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", newline="\n")
     ended: object = 0
     with (
@@ -186,6 +188,8 @@ def examples(page: Path) -> doctest.DocTest | None:
         if block.kind == "python" and ">>>" in block.text:
             if needs_model(block.text):
                 minilm_directory()
+            if "SMOLLM2" in block.text:
+                os.environ["SMOLLM2"] = str(smollm2_file())
             shown = block.text.splitlines()
             lines[block.line : block.line + len(shown)] = shown
     test = doctest.DocTestParser().get_doctest("\n".join(lines), {"__name__": "page"}, name_of(page), str(page), 0)

@@ -181,3 +181,68 @@ def test_a_window_that_is_no_count(window: Any) -> None:
 def test_a_window_of_nothing() -> None:
     with pytest.raises(ArgumentError, match=r"^window must be at least 1, or None, but it is 0$"):
         KVCache(0)
+
+
+# in fewer bits
+
+
+def drawn(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).normal(0, 3, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float16"])
+@pytest.mark.parametrize("window", [None, 4])
+def test_rows_in_few_bits_come_back_with_a_small_error(dtype: str, window: int | None) -> None:
+    """Each row has a scale of its own: the error is half of 1/127 of its own largest value, not of all."""
+    k, v = drawn(2, 3, 17, 5), drawn(2, 3, 17, 7, seed=1) * np.logspace(-6, 3, 17, dtype=np.float32)[:, None]
+    cache, parts = KVCache(window, dtype=dtype), []
+    for piece in np.split(np.arange(17), [3, 4, 9]):
+        found_k, found_v, offset = cache.append(k[..., piece, :], v[..., piece, :])
+        assert found_k.dtype == found_v.dtype == np.float32
+        parts.append((found_k[..., offset:, :], found_v[..., offset:, :]))
+    again = KVCache(dtype=dtype).append(k, v)
+    for i, given in enumerate((k, v)):
+        found = np.concatenate([part[i] for part in parts], axis=-2)
+        largest = np.abs(given).max(axis=-1, keepdims=True)
+        step = largest / 127 / 2 * 1.001 if dtype == "int8" else np.maximum(np.abs(given) / 2**11, 2.0**-25)
+        assert (np.abs(found - given) <= step).all()
+        assert (found != given).any()
+        np.testing.assert_array_equal(found, again[i], "in any chunks the same")
+
+
+def test_what_few_bits_take() -> None:
+    for n in (1, 7):
+        sizes = {None: 2 * 3 * n * (5 + 7) * 4, "float16": 2 * 3 * n * (5 + 7) * 2, "int8": 2 * 3 * n * (5 + 4 + 7 + 4)}
+        for dtype, size in sizes.items():
+            cache = KVCache(dtype=dtype)
+            cache.append(drawn(2, 3, n, 5), drawn(2, 3, n, 7))
+            assert cache.nbytes == size
+
+
+def test_what_int8_cannot_hold_shows() -> None:
+    k = np.array([[[np.nan, 1.0], [np.inf, 1.0], [0.0, 0.0], [127.0, -1.0]]])
+    found, _, _ = KVCache(dtype="int8").append(k, k)
+    assert found.dtype == np.float64
+    assert np.isnan(found[0, :2]).all()
+    assert found[0, 2:].tolist() == [[0.0, 0.0], [127.0, -1.0]]
+    found, none, _ = KVCache(dtype="int8").append(k, k[..., :0])
+    assert none.shape == (1, 4, 0)
+
+
+def test_select_and_truncate_in_few_bits() -> None:
+    for dtype in (None, "float16", "int8"):
+        cache, k = KVCache(dtype=dtype), drawn(3, 2, 7, 5)
+        whole, _, _ = cache.append(k, k)
+        cache.truncate(4)
+        cache.select(np.array([2, 0, 2, 2]))
+        assert cache.nbytes == {None: 1, "float16": 0.5, "int8": 9 / 20}[dtype] * 2 * 4 * 2 * 4 * 5 * 4
+        new = drawn(4, 2, 1, 5)
+        found, _, offset = cache.append(new, new)
+        assert offset == 4
+        np.testing.assert_array_equal(found[..., :4, :], whole[[2, 0, 2, 2], :, :4])
+        np.testing.assert_allclose(found[..., 4:, :], new, atol=0.06)
+
+
+def test_a_packing_that_is_not_there() -> None:
+    with pytest.raises(ArgumentError, match=r"^dtype must be one of float16, int8, None, but it is 'int4'$"):
+        KVCache(dtype="int4")

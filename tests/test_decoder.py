@@ -16,6 +16,7 @@ from qkv.errors import QkvError
 from qkv.io.tokenizer import Tokenizer
 from qkv.layers import Block, FeedForward, LayerNorm, MultiHeadAttention, RMSNorm, Rotary
 from qkv.layers.attention import normed_heads
+from qkv.ops import biases
 from qkv.ops.scaling import DynamicNTK, LongRoPE, Yarn
 
 EXACT: dict[str, float] = {"rtol": 0, "atol": 1e-11}  # float64 throughout
@@ -25,7 +26,7 @@ LONG = Rotary(100.0, scaling=LongRoPE((1.0, 1.5), (2.0, 5.0), 11, factor=3.0))
 VARIANTS: dict[str, dict[str, Any]] = {
     "plain": {},
     "windows": {"windows": (5, None, 2)},
-    "alibi": {"rotary": (), "alibi": True},
+    "alibi": {"rotary": (), "bias": biases.alibi(6)},
     "parallel": {"parallel": True, "norm": "layer", "softcap": 2.0, "final_softcap": 3.0},
     "post": {"order": "post", "scale": 0.7, "embedding_scale": 3.0},
     "yarn": {"rotary": (Rotary(100.0, scaling=Yarn(4.0, 7)),) * 3},
@@ -194,8 +195,8 @@ def test_no_limit_where_there_are_no_positions() -> None:
 @pytest.mark.parametrize("family", ["gemma2", "bloom", "gpt2", "llama"])
 def test_see_shows_what_a_decoder_computed(family: str, tmp_path: Path) -> None:
     model = random_decoder(**{
-        "gemma2": {"windows": (3, None, 3), "softcap": 2.0, "scale": 0.7}, "bloom": {"rotary": (), "alibi": True},
-        "gpt2": {"rotary": ()}, "llama": {},
+        "gemma2": {"windows": (3, None, 3), "softcap": 2.0, "scale": 0.7}, "gpt2": {"rotary": ()}, "llama": {},
+        "bloom": {"rotary": (), "bias": biases.alibi(6)},
     }[family])  # fmt: skip
     model.tokenizer = byte_tokenizer(tmp_path)
     seen = qkv.see(model, "abcdefg", layer=0, head=3, lang="en")

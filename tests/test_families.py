@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +16,14 @@ from safetensors.numpy import load_file
 from tests.decoder_fixture import CLOSE, FAMILIES, LENGTHS, TINY, Copy, known, tiny
 from tests.models_fixture import DATA
 
-from qkv.errors import FileError
+from qkv.errors import ArgumentError, FileError
 from qkv.io.config import Config
-from qkv.layers import LayerNorm, Rotary
+from qkv.io.fp8 import read_block
+from qkv.layers import Experts, LayerNorm, Rotary
+from qkv.layers.experts import ClampedSwiGLU
 from qkv.models import Decoder, load
 from qkv.models.families import DECODERS
+from qkv.ops import biases
 
 N_NEW = 11
 WRONG = 1e-3  # a fault must show by far more than the tolerance
@@ -27,7 +31,7 @@ WRONG = 1e-3  # a fault must show by far more than the tolerance
 
 def test_every_family_is_held_to_transformers() -> None:
     configs = [json.loads((TINY / family / "config.json").read_text()) for family in FAMILIES]
-    assert sorted(config["model_type"] for config in configs) == sorted(family.model_type for family in DECODERS)
+    assert {config["model_type"] for config in configs} == {family.model_type for family in DECODERS}
 
 
 @pytest.mark.parametrize("length", LENGTHS)
@@ -61,6 +65,7 @@ def test_chunks_equal_one_pass(family: str) -> None:
         np.testing.assert_allclose(np.concatenate(parts), model.logits(ids), **CLOSE)
 
 
+FP8 = {"quant_method": "fp8", "fmt": "e4m3", "activation_scheme": "dynamic", "weight_block_size": [8, 16]}
 PUBLISHED = json.loads((DATA / "published_decoders.json").read_text())
 
 
@@ -69,8 +74,9 @@ def test_the_size_of_published_models(name: str, tmp_path: Path) -> None:
     """Their settings are understood, and the tensors that are asked for hold as many numbers as is known of them."""
     config = Config(tmp_path / "config.json", PUBLISHED[name]["config"])
     family = next(family for family in DECODERS if family.model_type == config.raw("model_type"))
+    read_block(config)
     settings = family.settings(config)
-    sizes = {row.foreign: [getattr(settings, axis) for axis in row.axes.split()] for row in family.rows(settings, ())}
+    sizes = {name: row.shape(settings) for row in family.rows(settings, ()) for name in row.names(settings)}
     assert sum(math.prod(shape) for shape in sizes.values()) == PUBLISHED[name]["parameters"]
 
 
@@ -125,6 +131,30 @@ def drop(*fields: str) -> Callable[[Decoder], None]:
     return dropped
 
 
+def plain_alibi(model: Decoder) -> None:
+    for layer in model.layers:
+        layer.attention.rules["bias"] = biases.alibi(model.settings.n_heads)
+
+
+def rotate_halves(model: Decoder) -> None:
+    for layer in model.layers:
+        layer.attention.rotary = replace(layer.attention.rotary, layout="half")
+
+
+def forget_magnitude(model: Decoder) -> None:
+    for layer in model.layers:
+        layer.attention.rules["scale"] = (model.settings.d_k + model.settings.d_rope) ** -0.5
+
+
+def halve_the_unfolding(model: Decoder) -> None:
+    """As if all keys stood before all values, not each head's before its own."""
+    attention = model.layers[1].attention
+    n_heads, n_keys, d_latent = attention.n_heads, attention.W_UK.shape[1], attention.W_UK.shape[0]
+    parts = (W.reshape(d_latent, n_heads, -1) for W in (attention.W_UK, attention.W_UV))
+    joined = np.concatenate(list(parts), axis=-1).reshape(d_latent, -1)
+    attention.W_UK, attention.W_UV = joined[:, :n_keys], joined[:, n_keys:]
+
+
 def drop_last_norm(model: Decoder) -> None:
     model.norm = None
 
@@ -164,6 +194,40 @@ def not_centred(model: Decoder) -> None:
     model.embeddings.norm = LayerNorm(model.embeddings.norm.gamma, None)
 
 
+def turn(**changes: Any) -> Callable[[Decoder], None]:
+    def turned(model: Decoder) -> None:
+        for layer in model.layers:
+            scaling = replace(layer.attention.rotary.scaling, **changes)
+            layer.attention.rotary = replace(layer.attention.rotary, scaling=scaling)
+
+    return turned
+
+
+def experts(change: Callable[[Experts], None]) -> Callable[[Decoder], None]:
+    def changed(model: Decoder) -> None:
+        for layer in model.layers:
+            if isinstance(layer.feed_forward, Experts):
+                change(layer.feed_forward)
+
+    return changed
+
+
+def route(**changes: Any) -> Callable[[Decoder], None]:
+    return experts(lambda part: setattr(part, "routing", replace(part.routing, **changes)))
+
+
+def of_experts(field: str, value: Any = None) -> Callable[[Decoder], None]:
+    return experts(lambda part: setattr(part, field, value))
+
+
+def shift_experts(part: Experts) -> None:
+    part.W_down = np.roll(part.W_down, 1, axis=0)
+
+
+def swap_gate(part: Experts) -> None:
+    part.W_gate, part.W_up = part.W_up, part.W_gate
+
+
 FAULTS = [
     ("llama", rotate_otherwise), ("llama", rotate_later), ("llama", forget_scaling), ("llama", swap_heads),
     ("llama", tile_heads), ("llama", tie), ("llama", drop_last_norm), ("llama", drop("norm_1")),
@@ -178,12 +242,31 @@ FAULTS = [
     ("gemma3", forget_scaling), ("gemma3", shift_window(-1)), ("gemma3", drop("attention", "k_norm")),
     ("gpt_neox", turn_all), ("gpt_neox", in_sequence), ("gpt_neox", other_norm_eps),
     ("falcon", in_sequence), ("falcon", tile_heads),
+    ("gemma", drop("norm_1")), ("gemma", lambda model: setattr(model.embeddings, "scale", None)),
+    ("falcon_alibi", take_out("bias")), ("falcon_alibi", plain_alibi),
     ("bloom", take_out("bias")), ("bloom", not_centred),
     ("opt", lambda model: setattr(model.embeddings, "W_position", np.roll(model.embeddings.W_position, 1, axis=0))),
     ("phi3", forget_scaling), ("phi3", shift_window(1)),
     ("olmo2", drop("attention", "q_norm")), ("olmo2", drop("norm_2_out")),
     ("smollm3", lambda model: setattr(model.layers[3].attention, "rotary", model.layers[0].attention.rotary)),
     ("gpt2", swap_heads), ("gpt2", drop("attention", "b_Q")),
+    *((family, fault) for family in ("deepseek_v2", "deepseek_v3") for fault in (
+        rotate_halves, forget_scaling, forget_magnitude, drop("attention", "latent_norm"), swap_heads,
+        halve_the_unfolding, route(n_groups=1, n_active_groups=1), route(scaling=1.0), drop("feed_forward", "shared"))),
+    ("deepseek_v2", drop("attention", "b_DKV")), ("deepseek_v2", drop("attention", "b_KR")),
+    ("deepseek_v2", drop("attention", "b_O")), ("deepseek_v2", route(normalize=True)),
+    ("deepseek_v3", drop("attention", "q_norm")), ("deepseek_v3", drop("feed_forward", "correction")),
+    ("deepseek_v3", route(normalize=False)), ("deepseek_v3", route(group_score="best")),
+    ("mixtral", route(n_active=1)), ("mixtral", route(n_active=3)), ("mixtral", route(among_chosen=False)),
+    ("mixtral", experts(shift_experts)), ("mixtral", experts(swap_gate)), ("mixtral", tile_heads),
+    ("qwen2_moe", route(normalize=True)), ("qwen2_moe", route(scaling=1.1)), ("qwen2_moe", of_experts("shared")),
+    ("qwen2_moe", of_experts("W_shared_gate")), ("qwen2_moe", drop("attention", "b_V")),
+    ("qwen3_moe", route(normalize=False)), ("qwen3_moe", route(score="sigmoid")),
+    ("qwen3_moe", drop("attention", "q_norm")),
+    *[("gpt_oss", of_experts(name)) for name in ("b_gate", "b_up", "b_down", "b_router")],
+    ("gpt_oss", of_experts("activation", "silu")), ("gpt_oss", of_experts("activation", ClampedSwiGLU(1.702, 7.0))),
+    ("gpt_oss", of_experts("activation", ClampedSwiGLU(1.0, 0.5))), ("gpt_oss", take_out("sinks")),
+    ("gpt_oss", shift_window(1)), ("gpt_oss", forget_scaling), ("gpt_oss", turn(truncate=True)),
 ]  # fmt: skip
 
 
@@ -194,7 +277,7 @@ def test_a_planted_fault_shows(family: str, fault: Callable[[Decoder], None]) ->
     assert np.abs(model.logits(arrays["23.ids"]) - arrays["23.logits"]).max() > WRONG
 
 
-@pytest.mark.parametrize("family", ["gpt2", "bloom", "gemma2"])
+@pytest.mark.parametrize("family", ["gpt2", "bloom", "gemma", "gemma2"])
 def test_the_form_of_gelu_shows(family: str) -> None:
     """The two forms differ little, but by more than the tolerance of other tests' rounding."""
     model, arrays = load(tiny(family).directory), known(family)
@@ -241,6 +324,14 @@ def test_what_the_file_does_not_say(tmp_path: Path) -> None:
     assert neox.load().layers[0].attention.rotary == Rotary(10000.0, rotary_dim=2)  # a quarter of 8
 
 
+def test_the_gelu_of_gemma_is_the_tanh_form_unless_its_newer_name_says_else(tmp_path: Path) -> None:
+    copy, apart = Copy(tmp_path, "gemma"), []
+    for form, newer in (("gelu", ...), ("gelu", None), ("relu", "gelu_pytorch_tanh"), ("gelu_pytorch_tanh", "gelu")):
+        copy.config(hidden_act=form, hidden_activation=newer)
+        apart.append(copy.difference() < CLOSE["atol"])
+    assert apart == [True, True, True, False]
+
+
 def test_older_names_of_settings(tmp_path: Path) -> None:
     neox, gemma, llama, phi = (Copy(tmp_path, family) for family in ("gpt_neox", "gemma3", "llama", "phi3"))
     neox.config(rope_parameters=..., rotary_emb_base=500, rotary_pct=0.5)
@@ -267,6 +358,41 @@ def test_names_without_the_prefix(family: str, tmp_path: Path) -> None:
         bare[name] = value
     copy.write(bare)
     assert copy.difference() < CLOSE["atol"]
+
+
+def base(copy: Copy, **changes: Any) -> None:
+    """The inner model alone, as transformers saves it: no prefix, no head, and an architecture that says so."""
+    (name,) = copy.settings()["architectures"]
+    prefixes = ("model.", "transformer.", "gpt_neox.")
+    tensors = {n: value for n, value in copy.tensors().items() if n not in ("lm_head.weight", "embed_out.weight")}
+    copy.write({n.removeprefix(next((p for p in prefixes if n.startswith(p)), "")): v for n, v in tensors.items()})
+    inner = re.sub("LMHeadModel|ForCausalLM", "TextModel" if copy.family == "gemma3" else "Model", name)
+    copy.config(architectures=[inner], **changes)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_model_without_a_head_gives_hidden_states(family: str, tmp_path: Path) -> None:
+    copy, ids = Copy(tmp_path, family), known(family)["7.ids"]
+    base(copy, tie_word_embeddings=False)
+    model = copy.load()
+    np.testing.assert_array_equal(model(ids), tiny(family)(ids))
+    for ask in (model.logits, model.generate, model.stream):
+        with pytest.raises(ArgumentError, match="came without a head: it gives hidden states, but no logits"):
+            ask(ids)
+
+
+def test_a_model_without_a_head_that_says_its_table_is_one(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "qwen2")
+    base(copy)
+    assert copy.difference() < CLOSE["atol"]
+
+
+def test_a_missing_head_is_missed_where_the_architecture_has_one(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "llama")
+    base(copy)
+    copy.config(architectures=["LlamaForCausalLM"])
+    with pytest.raises(FileError, match=r"has no tensor lm_head\.weight"):
+        copy.load()
 
 
 @pytest.mark.parametrize(
@@ -310,6 +436,37 @@ def test_a_tensor_in_two_parts_is_refused(tmp_path: Path) -> None:
         copy.load()
 
 
+def test_layers_that_predict_further_tokens_are_left_out(tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "deepseek_v3")
+    further = {"model.layers.3.eh_proj.weight": np.ones((3, 5)), "model.layers.3.self_attn.o_proj.weight": np.ones(7)}
+    copy.write(copy.tensors() | further)
+    assert copy.difference() < CLOSE["atol"]
+    copy.config(num_nextn_predict_layers=0)
+    with pytest.raises(FileError, match=r"no part of the model uses: model\.layers\.3\.eh_proj\.weight, model"):
+        copy.load()
+
+
+def test_which_layers_have_experts(tmp_path: Path) -> None:
+    """The third alone, where each second has them: another layer's experts are then left over."""
+    copy = Copy(tmp_path, "deepseek_v2")
+    copy.config(moe_layer_freq=2)
+    with pytest.raises(FileError, match=r"has no tensor layers\.1\.mlp\.gate_proj\.weight"):
+        copy.load()
+    dense = {f"model.layers.1.mlp.{name}_proj.weight": np.ones((23, 20), np.float16) for name in ("gate", "up")}
+    dense["model.layers.1.mlp.down_proj.weight"] = np.ones((20, 23), np.float16)
+    kept = {name: value for name, value in copy.tensors().items() if "layers.1.mlp" not in name}
+    copy.write(kept | dense)
+    assert [hasattr(layer.feed_forward, "routing") for layer in copy.load().layers] == [False, False, True]
+
+
+@pytest.mark.parametrize("top_k", [1, 3])
+def test_shares_of_version_2_are_normed_or_scaled_never_both(top_k: int, tmp_path: Path) -> None:
+    copy = Copy(tmp_path, "deepseek_v2")
+    copy.config(norm_topk_prob=True, num_experts_per_tok=top_k)
+    routing = copy.load().settings.routing
+    assert (routing.normalize, routing.scaling) == ((True, 1.0) if top_k > 1 else (False, 1.7))
+
+
 # refusals
 
 
@@ -350,10 +507,15 @@ def test_a_wrong_index_is_one_line(index: dict[str, Any], message: str, tmp_path
         ("llama", {"head_dim": None, "hidden_size": 21}, "'hidden_size' must be a multiple of the 4 heads"),
         ("llama", {"hidden_act": "mish"}, "'hidden_act' must be one of gelu"),
         ("llama", {"quantization_config": {}}, "'quantization_config' is not a setting"),
+        ("llama", {"quantization_config": {"quant_method": "gptq", "bits": 4}}, "'quantization_config' is not a"),
+        ("llama", {"quantization_config": FP8 | {"weight_block_size": None}}, "must be fp8 of the form e4m3, with"),
+        ("llama", {"quantization_config": FP8 | {"weight_block_size": [0, 1]}}, "must be fp8 of the form e4m3, with"),
+        ("llama", {"quantization_config": FP8 | {"fmt": "e5m2"}}, "must be fp8 of the form e4m3, with"),
+        ("llama", {"quantization_config": FP8 | {"group": 1}}, "'group' is not a setting that is understood"),
         ("llama", {"num_hidden_layers": 10**12}, "'num_hidden_layers' must be an integer"),
         ("llama", {"sliding_window": 3}, "'sliding_window' is not a setting"),
-        ("llama", {"architectures": ["LlamaForSequenceClassification"]}, "asks for architecture 'LlamaForSequence"),
-        ("llama", {"model_type": "mixtral", "architectures": ["MixtralForCausalLM"]}, "'mixtral'; known are: bert"),
+        ("llama", {"architectures": ["LlamaForTokenClassification"]}, "asks for architecture 'LlamaForTokenClass"),
+        ("llama", {"model_type": "mamba", "architectures": ["MambaForCausalLM"]}, "'mamba'; known are: bert"),
         ("llama", {"eos_token_id": "x"}, "'eos_token_id' must be a token id"),
         ("mistral", {"sliding_window": 0}, "'sliding_window' must be an integer from 1"),
         ("qwen2", {"layer_types": ["sliding_attention"] * 3}, "'sliding_window' must be an integer, for"),
@@ -363,7 +525,16 @@ def test_a_wrong_index_is_one_line(index: dict[str, Any], message: str, tmp_path
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "'scale_attn_by_inverse_layer_idx' must be False"),
         ("opt", {"word_embed_proj_dim": 10}, "'word_embed_proj_dim' must be 20"),
         ("bloom", {"apply_residual_connection_post_layernorm": True}, "must be False"),
-        ("falcon", {"alibi": True}, "'alibi' must be False"),
+        ("falcon", {"alibi": 1}, "'alibi' must be true or false"),
+        ("gemma", {"use_bidirectional_attention": True}, "'use_bidirectional_attention' must be false"),
+        ("deepseek_v2", {"topk_method": "noaux_tc"}, "'topk_method' must be one of greedy, group_limited_greedy"),
+        ("deepseek_v2", {"scoring_func": "sigmoid"}, "'scoring_func' must be 'softmax'"),
+        ("deepseek_v2", {"num_key_value_heads": 1}, "'num_key_value_heads' must be 5"),
+        ("deepseek_v3", {"n_group": 2}, "'n_group' must be a divisor of n_routed_experts=9"),
+        ("deepseek_v3", {"n_group": 9}, "'n_group' must be at most 4"),
+        ("deepseek_v3", {"topk_group": 4}, "'topk_group' must be an integer from 1 to 3"),
+        ("deepseek_v3", {"num_experts_per_tok": 7}, "'num_experts_per_tok' must be an integer from 1 to 6"),
+        ("deepseek_v3", {"qk_rope_head_dim": 6}, "'head_dim' must be 6"),
         ("phi3", {"rope_parameters": {"rope_type": "longrope", "short_factor": [1], "long_factor": ""}}, "a list of p"),
         ("smollm3", {"no_rope_layers": [1, 2, 1, 1, 1]}, "'no_rope_layers' must be 5 times 1"),
     ],

@@ -134,7 +134,7 @@ def test_a_config_with_a_byte_order_mark_is_read(copy: Copy) -> None:
         ({"model_type": 7}, "no_architecture", "asks for architecture 7"),
         ({"architectures": ["LlamaForCausalLM"]}, "no_architecture", "'LlamaForCausalLM'; known are: BertModel, "),
         ({"architectures": ["BertModel", "X"]}, "no_architecture", "'X'"),
-        ({"model_type": ..., "architectures": ["GPT2Model"]}, "no_architecture", "'GPT2Model'"),
+        ({"model_type": ..., "architectures": ["GPT2DoubleHeadsModel"]}, "no_architecture", "'GPT2DoubleHeadsModel'"),
         ({"architectures": "BertModel"}, "config_value", "'architectures' must be a list of names"),
         ({"model_type": ..., "architectures": ...}, "config_missing", "has no 'model_type'"),
         ({"hidden_size": ...}, "config_missing", "has no 'hidden_size'"),

@@ -88,7 +88,7 @@ def test_gemma2_of_46_layers_scales_by_another_width(path: Path) -> None:
 
     metadata = metadata_of("gemma2") | {"gemma2.block_count": 46}
     with open_gguf(write(path, metadata, tensors_of("gemma2"))) as file:
-        assert read_settings(file, "gemma2").scale == (20 / 4) ** -0.5
+        assert read_settings(file).scale == (20 / 4) ** -0.5
 
 
 def test_a_linear_and_a_yarn_stretch(path: Path) -> None:
@@ -105,7 +105,7 @@ def test_progress_ends_at_the_end(path: Path) -> None:
     told: list[tuple[int, int]] = []
     load(llama(path), progress=lambda done, total: told.append((done, total)))
     assert [done for done, _ in told] == sorted(done for done, _ in told)
-    assert len(told) == len(tensors_of("llama")) + 1
+    assert len(told) == len(tensors_of("llama"))
     assert told[-1][0] == told[-1][1] > 0
 
 
@@ -142,6 +142,8 @@ def test_tokens(path: Path) -> None:
         ("gpt-2", "the Ġ Ġ 12 Ċ Ċ at"),
         ("smollm", "the ĠĠ 1 2 Ċ Ċ at"),
         ("llama-bpe", "the Ġ Ġ 12 ĊĊ at"),
+        ("dbrx", "the Ġ Ġ 12 ĊĊ at"),
+        ("smaug-bpe", "the Ġ Ġ 12 ĊĊ at"),
         ("qwen2", "the Ġ Ġ 1 2 ĊĊ at"),
     ],
 )
@@ -152,7 +154,7 @@ def test_words(path: Path, words: str, spelled: str) -> None:
 
 
 def test_a_word_that_is_a_token_needs_no_merges(path: Path) -> None:
-    for words, spelled in (("llama-bpe", ["the"]), ("gpt-2", ["t", "h", "e"])):
+    for words, spelled in (("llama-bpe", ["the"]), ("gpt-2", [*"the"]), ("dbrx", [*"the"])):
         tokenizer = load(llama(path, tokenizer__ggml__pre=words, tokenizer__ggml__merges=["l l"])).tokenizer
         assert tokenizer.tokens(tokenizer.encode("the")) == spelled
 
@@ -173,7 +175,7 @@ def test_a_token_before_and_after_every_text(path: Path) -> None:
     assert model.tokenizer.encode("a", special_tokens=False) == [2]
 
 
-@pytest.mark.parametrize("changes", [{"tokenizer__ggml__model": "llama"}, {"tokenizer__ggml__pre": "deepseek-llm"},
+@pytest.mark.parametrize("changes", [{"tokenizer__ggml__model": "t5"}, {"tokenizer__ggml__pre": "deepseek-llm"},
                                      {"tokenizer__ggml__pre": ...}])  # fmt: skip
 def test_a_tokenizer_that_is_not_read_is_named_with_the_first_text(path: Path, changes: dict[str, Any]) -> None:
     model = load(llama(path, **changes))
@@ -256,7 +258,7 @@ def test_a_template_in_a_directory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "key", "message"),
     [
-        ({"general__architecture": "mamba"}, "no_architecture", "'mamba'; known are: llama, qwen2, qwen3, gemma2"),
+        ({"general__architecture": "mamba"}, "no_architecture", "'mamba'; known are: llama, qwen2, qwen3, gemma, "),
         ({"llama__embedding_length": ...}, "config_missing", "has no 'llama.embedding_length'"),
         ({"llama__context_length": ...}, "config_missing", "has no 'llama.context_length'"),
         ({"llama__embedding_length": 0}, "config_value", "'llama.embedding_length' must be an integer from 1"),
@@ -266,7 +268,7 @@ def test_a_template_in_a_directory(tmp_path: Path) -> None:
         ({"llama__attention__head_count_kv": 3}, "config_value", "'llama.attention.head_count' must be a multiple"),
         ({"llama__attention__head_count_kv": 1}, "tensor_shape", "'blk.0.attn_k.weight' must have shape (6, 20)"),
         ({"llama__feed_forward_length": [23, 23, 23]}, "config_value", "'llama.feed_forward_length'"),
-        ({"llama__expert_count": 8}, "config_value", "'llama.expert_count' must be 0, but it is 8"),
+        ({"llama__expert_count": 8}, "config_missing", "has no 'llama.expert_used_count'"),
         ({"llama__rope__dimension_count": 4}, "config_value", "'llama.rope.dimension_count' must be 6"),
         ({"llama__attention__value_length": 4}, "config_value", "'llama.attention.value_length' must be 6"),
         ({"llama__attention__sliding_window": 5}, "config_unknown", "'llama.attention.sliding_window'"),

@@ -293,3 +293,15 @@ def test_onnx_again(case: Case) -> None:
 def test_the_sizes_that_the_cases_are_made_for() -> None:
     assert (B, H, N) == (2, 6, 131)
     assert all(N % size for size in SMALL_TILES.values())
+
+
+@pytest.mark.parametrize("n_queries", [1, 2, 3, 6, 7])
+def test_a_few_queries_for_a_long_cache(n_queries: int) -> None:
+    """The definition multiplies a few queries one by one, more of them at once: both are the formula."""
+    rng = np.random.default_rng(n_queries)
+    q, k, v = (rng.normal(size=(2, n, T, 64)) for n, T in ((3 * n_queries, 1), (3, 521), (3, 521)))
+    repeated = [np.repeat(x, n_queries, axis=1) for x in (k, v)]
+    scores = q @ repeated[0].mT / 8
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    expected = weights / weights.sum(axis=-1, keepdims=True) @ repeated[1]
+    np.testing.assert_allclose(qkv.attention(q, k, v), expected, rtol=1e-11, atol=1e-13)

@@ -135,7 +135,7 @@ def test_parts_and_their_kernels_share_a_path() -> None:
     with qkv.record() as trace:
         layers.LatentAttention.init(12, 3, 5)(x)
     assert [*trace][:3] == ["attention.x", "attention.q", "attention.latent"]
-    assert "attention.attention.weights" in trace
+    assert "attention.weights" in trace
     assert [*trace][-3:] == ["attention.out", "attention.joined", "attention.output"]
 
 

@@ -7,7 +7,8 @@ While nobody watches, a call costs one look at a context variable.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from types import CodeType
@@ -48,11 +49,44 @@ class Op:
 class Watcher(Protocol):
     """Somebody who sees every call of an op and may change what it returns."""
 
+    @property
+    def editors(self) -> Sequence[object]: ...
+
     def call(self, op: Op, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+
+    def within(self, run: object, name: str, number: int) -> Watcher: ...
 
 
 watcher: ContextVar[Watcher | None] = ContextVar("qkv_watcher", default=None)
 OPS: dict[str, Op] = {}
+
+
+@contextmanager
+def step(run: object, number: int, name: str = "step") -> Iterator[None]:
+    """What is computed inside is a step of a longer run: its paths begin with `step.<number>`.
+
+    Parameters
+    ----------
+    run : object
+        One for all steps; another run in the same block gets `#2` behind the name.
+    number : int
+    name : str
+    """
+    watching = watcher.get()
+    if watching is None:
+        yield
+        return
+    token = watcher.set(watching.within(run, name, number))
+    try:
+        yield
+    finally:
+        watcher.reset(token)
+
+
+def is_edited() -> bool:
+    """Whether somebody may change what ops return now: what is computed then must not be used afterwards."""
+    watching = watcher.get()
+    return watching is not None and len(watching.editors) > 0
 
 
 def op(

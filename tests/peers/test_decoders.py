@@ -52,10 +52,31 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("falcon", {"new_decoder_architecture": False, "multi_query": False, "num_kv_heads": 6}),
     ("falcon", {"new_decoder_architecture": False, "multi_query": True, "parallel_attn": False}),
     ("falcon", {"num_ln_in_parallel_attn": 1}),
+    ("falcon_alibi", {"num_attention_heads": 4, "multi_query": True, "bias": False}),
+    ("falcon_alibi", {"new_decoder_architecture": True, "parallel_attn": True, "num_kv_heads": 4}),
+    ("gemma", {"hidden_act": "gelu_pytorch_tanh", "attention_bias": True, "tie_word_embeddings": False}),
+    ("deepseek_v2", {"topk_method": "greedy", "first_k_dense_replace": 0, "attention_bias": False}),
+    ("deepseek_v2", {"q_lora_rank": 11, "n_group": 9, "topk_group": 4, "first_k_dense_replace": 3}),
+    ("deepseek_v2", {"rope_parameters": {"rope_type": "default", "rope_theta": 500.0}, "qk_nope_head_dim": 2}),
+    ("deepseek_v3", {"rope_interleave": False, "attention_bias": True, "q_lora_rank": None}),
+    ("deepseek_v3", {"n_group": 1, "topk_group": 1, "norm_topk_prob": False, "tie_word_embeddings": True}),
+    ("deepseek_v3", {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "rope_theta": 500.0, "mscale": 1.0,
+                                         "mscale_all_dim": 1.0, "original_max_position_embeddings": 11}}),
     ("phi3", {"sliding_window": None, "rope_parameters": {"rope_type": "default", "rope_theta": 500.0}}),
     ("phi3", {"hidden_size": 40, "rope_parameters": LONG | {
         "partial_rotary_factor": 0.5, "short_factor": [1.0, 1.5], "long_factor": [2.0, 7.0]}}),
     ("olmo2", {"num_key_value_heads": 5, "attention_bias": True}),
+    ("mixtral", {"sliding_window": 5, "num_experts_per_tok": 1}),
+    ("mixtral", {"num_experts_per_tok": 5, "tie_word_embeddings": True, "hidden_act": "gelu"}),
+    ("qwen2_moe", {"norm_topk_prob": True, "qkv_bias": False, "decoder_sparse_step": 2}),
+    ("qwen2_moe", {"use_sliding_window": True, "sliding_window": 5, "max_window_layers": 2}),
+    ("qwen2_moe", {"use_sliding_window": True, "sliding_window": 3, "layer_types": [
+        "full_attention", "sliding_attention", "sliding_attention"]}),
+    ("qwen3_moe", {"norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": [2]}),
+    ("qwen3_moe", {"use_sliding_window": True, "sliding_window": 5, "attention_bias": True}),
+    ("gpt_oss", {"swiglu_limit": 7.0, "swiglu_alpha": 1.1, "layer_types": ["full_attention"] * 3}),
+    ("gpt_oss", {"attention_bias": False, "num_experts_per_tok": 4, "rope_parameters": {
+        "rope_type": "default", "rope_theta": 500.0}}),
     ("smollm3", {"use_sliding_window": False, "no_rope_layers": [0, 1, 1, 0, 1], "attention_bias": True,
                  "mlp_bias": True}),
 ]  # fmt: skip
@@ -63,7 +84,8 @@ VARIANTS: list[tuple[str, dict[str, Any]]] = [
 
 def made(family: str, changes: dict[str, Any], directory: Path) -> Any:
     name, values = FAMILIES[family]
-    settings = {"eos_token_id": None, "bos_token_id": None, "pad_token_id": None, "attn_implementation": "eager"}
+    settings = {"eos_token_id": None, "bos_token_id": None, "pad_token_id": None, "attn_implementation": "eager",
+                "experts_implementation": "eager"}  # fmt: skip
     config = getattr(transformers, f"{name}Config")(**{**settings, **values, **changes})
     head = "LMHeadModel" if name == "GPT2" else "ForCausalLM"
     peer = randomised(getattr(transformers, f"{name.removesuffix('Text')}{head}")(config), seed=len(changes))
@@ -128,3 +150,39 @@ def test_parts_as_transformers_writes_them(tmp_path: Path) -> None:
     with torch.no_grad():
         expected = peer(torch.tensor(ids)[None]).logits[0].numpy()
     np.testing.assert_allclose(load(tmp_path).logits(ids), expected, rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize(
+    ("name", "family", "padding"), [("GPT2", "gpt2", None), ("Llama", "llama", 5), ("Mistral", "mistral", 0),
+    ("Qwen2", "qwen2", 5), ("Gemma", "gemma", 0), ("DeepseekV3", "deepseek_v3", None), ("Gemma3Text", "gemma3", 5)],
+)  # fmt: skip
+def test_labels_of_texts(name: str, family: str, padding: int | None, tmp_path: Path) -> None:
+    """Also where the text itself ends with the token of padding."""
+    labels = {0: "bad", 1: "so so", 2: "good"}
+    config = getattr(transformers, f"{name}Config")(
+        **FAMILIES[family][1], id2label=labels, pad_token_id=padding, bos_token_id=None, eos_token_id=None,
+        attn_implementation="eager", experts_implementation="eager",
+    )  # fmt: skip
+    peer = randomised(getattr(transformers, f"{name}ForSequenceClassification")(config)).float()
+    peer.save_pretrained(tmp_path)
+    model, random = load(tmp_path), np.random.default_rng(3)
+    texts = [random.integers(6, 67, n) for n in (7, 3, 11)]
+    texts[0][-2:] = 5
+    for ids, found in zip(texts, model.classify(texts)):
+        with torch.no_grad():
+            expected = peer(torch.tensor(ids)[None]).logits[0].softmax(-1).numpy()
+        assert list(found) == list(labels.values())
+        np.testing.assert_allclose(list(found.values()), expected, rtol=0, atol=CLOSE)
+        np.testing.assert_allclose(list(model.classify(ids).values()), expected, rtol=0, atol=CLOSE)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_inner_model_alone(family: str, tmp_path: Path) -> None:
+    """Saved without its head: the same hidden states, and no prefix before the names."""
+    peer = made(family, {}, tmp_path)
+    inner = getattr(peer, peer.base_model_prefix)
+    inner.save_pretrained(tmp_path)
+    ids = np.random.default_rng(17).integers(0, 67, 17)
+    with torch.no_grad():
+        expected = inner(torch.tensor(ids)[None]).last_hidden_state[0].numpy()
+    np.testing.assert_allclose(load(tmp_path)(ids), expected, rtol=0, atol=CLOSE)

@@ -10,10 +10,12 @@ import click
 from .. import __version__, words
 
 MODULES = {
-    "explain": "walking", "compare": "walking", "see": "walking",
+    "explain": "walking", "compare": "walking", "see": "walking", "heads": "looking", "lens": "looking",
+    "verify": "verifying",
     "check": "judging", "grade": "grading",
     "practice": "practising", "hint": "practising", "solution": "practising", "progress": "practising",
-    "quiz": "quizzing", "generate": "generating", "bench": "benching",
+    "quiz": "quizzing", "generate": "generating", "chat": "chatting", "size": "sizing",
+    "fill": "encoding", "classify": "encoding", "embed": "encoding", "bench": "benching", "models": "pulling",
 }  # fmt: skip
 
 

@@ -10,12 +10,25 @@ from typing import Any
 from rich.cells import cell_len
 
 from .. import words
+from ..errors import ArgumentError
+from ..io.packaged import NAME as SMALL
+from ..io.stored import find
 from ..models import load
 from ..views.screen import Screen, printable, write
 
 
-def load_shown(path: Path, lang: str) -> Any:
-    """The model at `path`. While it is read a line of standard error says how far, and is gone after; not in a pipe."""
+def model_path(given: Path | None) -> Path:
+    """Where a model is: at a path, or by its name among those that were fetched; without either the small one."""
+    if given is None:
+        if (small := find(SMALL)) is None:
+            raise ArgumentError("no_model", small=SMALL)
+        return small
+    return given if os.path.lexists(given) else find(given.as_posix()) or given
+
+
+def load_shown(given: Path | None, lang: str) -> Any:
+    """The model of a path or name. While it is read, a line of standard error says how far, unless that is a pipe."""
+    path = model_path(given)
     if not sys.stderr.isatty():
         return load(path)
     screen, shown = Screen.of(sys.stderr, os.environ, color="never"), ""

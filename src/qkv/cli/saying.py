@@ -10,6 +10,9 @@ from .. import words
 from ..errors import QkvError
 from ..views.screen import Screen, printable, write
 
+# What could move the cursor or change a colour, spelled out; lines and tabs stay.
+CONTROLS = {i: chr(i).encode("unicode_escape").decode() for i in (*range(32), *range(127, 160)) if chr(i) not in "\n\t"}
+
 
 def screen() -> Screen:
     """What standard output can show."""
@@ -19,6 +22,17 @@ def screen() -> Screen:
 def show(text: str) -> bool:
     """Text and a new line to standard output; False when nobody reads any more."""
     return write(sys.stdout, printable(text.rstrip("\n") + "\n", screen()))
+
+
+def utter(piece: str) -> bool:
+    """What a model writes, to standard output as it comes; on a terminal nothing of it can act.
+
+    Returns
+    -------
+    bool
+        False when nobody reads any more.
+    """
+    return write(sys.stdout, printable(piece.translate(CONTROLS) if sys.stdout.isatty() else piece, screen()))
 
 
 def aside(line: str) -> None:

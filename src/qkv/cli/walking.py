@@ -16,9 +16,10 @@ from ..errors import ArgumentError
 from ..io.whole import write_whole
 from ..views import compare, explain, see
 from ..views.screen import Screen, printable, write
+from ..views.see_both_text import see_both_text
 from ..views.see_text import see_text
 from ..views.walk_text import comparison_text, walk_text
-from ..walkthrough import EXAMPLES, GENERATORS
+from ..walkthrough import EXAMPLES, GENERATORS, KINDS, SeenBoth
 from .loading import load_shown
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
@@ -99,20 +100,24 @@ def add(group: click.Group, lang: str) -> None:
     @option("--layer", type=int)
     @option("--head", type=int, default=0)
     @option("--row")
+    @option("--decoder-text")
+    @option("--kind", type=click.Choice(KINDS))
+    @option("--html", type=click.Path(dir_okay=False, path_type=Path))
     @option("--json", "json_file", key="json_file", type=click.Path(dir_okay=False, path_type=Path),
             is_flag=False, flag_value="-")  # fmt: skip
     @looks
     def see_command(
-        text: tuple[str, ...], model: Path, layer: int | None, head: int, row: str | None, json_file: Path | None,
-        lang: str | None, color: Any, width: int | None, ascii: bool,
+        text: tuple[str, ...], model: Path, row: str | None, json_file: Path | None, html: Path | None,
+        lang: str | None, color: Any, width: int | None, ascii: bool, **which: Any,
     ) -> None:  # fmt: skip
         loaded = load_shown(model, words.language(lang))
-        seen = see(loaded, _text(text) or "", layer=layer, head=head, row=0 if row is None else row, lang=lang)
+        seen = see(loaded, _text(text) or "", row=0 if row is None else row, lang=lang, **which)
         screen = Screen.of(sys.stdout, os.environ, color=color, width=width, ascii=ascii)
-        if json_file is None:
-            _show(see_text(seen, screen), screen)
-        else:
-            _write(json_file, seen.to_json(), screen, seen.lang)
+        for path, make in ((json_file, seen.to_json), (html, seen.to_html)):
+            if path is not None:
+                _write(path, make(), screen, seen.lang)
+        if json_file is None and html is None:
+            _show(see_both_text(seen, screen) if isinstance(seen, SeenBoth) else see_text(seen, screen), screen)
 
 
 class JsonFile(click.Command):

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..errors import FileError
+from ..ops.biases import alibi
 from .config import Config
 from .decoder_rows import head, head_by_head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width
-from .weights import MAX_LAYERS, Family, Row
+from .decoders import UNREAD, DecoderSettings, head_width, heads_of
+from .weights import MAX_HEADS, MAX_LAYERS, Family, Row
 
 
 def settings(config: Config) -> DecoderSettings:
@@ -18,6 +19,8 @@ def settings(config: Config) -> DecoderSettings:
     )
     if n_layers > MAX_LAYERS:
         raise config.wrong("n_layer", f"an integer from 1 to {MAX_LAYERS}")
+    if n_heads > MAX_HEADS:
+        raise config.wrong("n_head", f"an integer from 1 to {MAX_HEADS}")
     config.must_be(apply_residual_connection_post_layernorm=False, n_inner=None)
     read = DecoderSettings(
         d_model=d_model,
@@ -31,7 +34,7 @@ def settings(config: Config) -> DecoderSettings:
         eps=config.small("layer_norm_epsilon", default=1e-5),
         activation="gelu_tanh",
         norm="layer",
-        alibi=True,
+        bias=alibi(n_heads),
         qkv_bias=True,
         o_bias=True,
         ff_bias=True,
@@ -73,7 +76,7 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
 
 BLOOM = Family(
     model_type="bloom",
-    heads={"BloomForCausalLM": ()},
+    heads=heads_of("Bloom"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("transformer."),

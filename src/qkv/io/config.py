@@ -19,6 +19,7 @@ ACTIVATIONS = {
     "gelu_new": "gelu_tanh",
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_fast": "gelu_tanh",
+    "quick_gelu": "quick_gelu",
     "relu": "relu",
     "silu": "silu",
     "swish": "silu",
@@ -70,9 +71,9 @@ class Config:
             raise self.wrong(name, f"an integer from {low} to {high}")
         return value
 
-    def optional(self, name: str, default: int | None = None) -> int | None:
+    def optional(self, name: str, default: int | None = None, low: int = 1) -> int | None:
         """As `integer`, where the file may also say nothing, or null."""
-        return default if self.raw(name, None) is None else self.integer(name)
+        return default if self.raw(name, None) is None else self.integer(name, low)
 
     def number(self, name: str, low: float, high: float, default: float = MISSING) -> float:
         """A finite number from `low` to `high`; null counts as nothing."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ..layers import Rotary
+from ..layers import Rotary, Routing
+from ..layers.experts import ClampedSwiGLU
+from ..ops.biases import Bias
 from .config import ACTIVATIONS, HARMLESS, Config
+from .encoders import ClassifierSettings, read_classifier
 from .rope import longest, read_rotary, rope_values
 from .weights import MAX_LAYERS
 
@@ -47,14 +50,28 @@ class DecoderSettings:
         Of the scores; None: 1 / sqrt(d_k).
     softcap, final_softcap : float or None
         Of the scores, and of the logits.
-    alibi : bool
-        Whether the scores get ALiBi's penalty.
+    bias : Bias or None
+        What the scores get by position, like ALiBi's penalty.
     embedding_scale : float or None
         What the vectors of the tokens are multiplied with.
     qkv_bias, o_bias, ff_bias : bool
         Which matrices have a bias.
     tied : bool
         Whether the table of tokens is also the head, where the file has no other.
+    headless : bool
+        Whether the file need not have a head for the next token: it holds what stands below one.
+    classifier : ClassifierSettings or None
+        Where the file has a head for whole texts.
+    padding_id : int or None
+        A token that a head for whole texts does not count as the last one.
+    routing : Routing or None
+        How the tokens of layers with experts find theirs.
+    expert_layers : tuple of bool
+        Which layers have experts; an empty tuple for none.
+    n_experts, d_expert, d_shared : int
+        How many there are, and the hidden width of each, and of the one that all tokens go through (0: there is none).
+    expert_gate : ClampedSwiGLU or None
+        The gate of each expert, where an activation alone does not say it.
     """
 
     d_model: int
@@ -75,12 +92,25 @@ class DecoderSettings:
     scale: float | None = None
     softcap: float | None = None
     final_softcap: float | None = None
-    alibi: bool = False
+    bias: Bias | None = None
     embedding_scale: float | None = None
     qkv_bias: bool = False
     o_bias: bool = False
     ff_bias: bool = False
     tied: bool = False
+    headless: bool = False
+    classifier: ClassifierSettings | None = None
+    padding_id: int | None = None
+    routing: Routing | None = None
+    expert_layers: tuple[bool, ...] = ()
+    n_experts: int = 0
+    d_expert: int = 0
+    d_shared: int = 0
+    expert_gate: ClampedSwiGLU | None = None
+
+    @property
+    def n_labels(self) -> int:
+        return 0 if self.classifier is None else len(self.classifier.labels)
 
     @property
     def q_width(self) -> int:
@@ -102,6 +132,25 @@ class DecoderSettings:
     @property
     def gate_up_width(self) -> int:
         return 2 * self.d_ff
+
+    @property
+    def expert_gate_up_width(self) -> int:
+        return 2 * self.d_expert
+
+
+def heads_of(name: str, causal: str = "ForCausalLM", base: str = "Model") -> dict[str, tuple[str, ...]]:
+    """The architectures of a family as transformers names them: two with a head, and the inner model alone."""
+    names = (f"{name}{causal}", f"{name}{base}", f"{name}{base.removesuffix('Model')}ForSequenceClassification")
+    return dict.fromkeys(names, ())
+
+
+def with_head(settings: DecoderSettings, config: Config, architectures: Iterable[str]) -> DecoderSettings:
+    """The settings of the model that these architectures name: the inner one alone, or with which head."""
+    bare = [name.endswith("Model") and not name.endswith("LMHeadModel") for name in architectures]
+    if (classifier := read_classifier(config)) is None:
+        return replace(settings, headless=bool(bare) and all(bare))
+    padding_id = config.optional("pad_token_id", low=-1)
+    return replace(settings, headless=True, tied=False, classifier=classifier, padding_id=padding_id)
 
 
 def llama_sizes(config: Config) -> dict[str, Any]:

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+import numpy as np
+
+from ..ops.biases import Bias, alibi_slopes, custom
+from ..ops.precision import BFLOAT16, Array
 from .config import ACTIVATIONS, Config
 from .decoder_rows import head, head_by_head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width
+from .decoders import UNREAD, DecoderSettings, head_width, heads_of
 from .rope import longest, read_rotary, rope_values
-from .weights import MAX_LAYERS, Family, Row
+from .weights import MAX_HEADS, MAX_LAYERS, Family, Row
 
 
 def settings(config: Config) -> DecoderSettings:
-    d_model, n_heads = config.integer("hidden_size"), config.integer("num_attention_heads")
+    d_model, n_heads = config.integer("hidden_size"), config.integer("num_attention_heads", high=MAX_HEADS)
     n_layers = config.integer("num_hidden_layers", high=MAX_LAYERS)
     n_positions = config.integer("max_position_embeddings", default=2048)
     d_k = head_width(config, d_model, n_heads)
-    config.must_be(alibi=False)
     newer, parallel = config.flag("new_decoder_architecture", default=False), config.flag("parallel_attn", default=True)
     if newer and not parallel:
         raise config.wrong("parallel_attn", "true, with new_decoder_architecture")
     rotary = read_rotary(config, *rope_values(config), d_k, n_positions)
+    alibi = config.flag("alibi", default=False)
     bias = config.flag("bias", default=False)
     read = DecoderSettings(
         d_model=d_model,
@@ -30,12 +34,13 @@ def settings(config: Config) -> DecoderSettings:
         d_k=d_k,
         n_layers=n_layers,
         vocab_size=config.integer("vocab_size"),
-        n_positions=longest(n_positions, rotary),
+        n_positions=None if alibi else longest(n_positions, rotary),
         eps=config.small("layer_norm_epsilon", default=1e-5),
         activation=config.choice("activation", ACTIVATIONS, default="gelu"),
         norm="layer",
         parallel=parallel,
-        rotary=(rotary,) * n_layers,
+        rotary=() if alibi else (rotary,) * n_layers,
+        bias=rounded_alibi(n_heads, d_k) if alibi else None,
         qkv_bias=bias,
         o_bias=bias,
         ff_bias=bias,
@@ -44,6 +49,20 @@ def settings(config: Config) -> DecoderSettings:
     # How many norms a layer has, its tensors say.
     config.finish(harmless=UNREAD | {"num_ln_in_parallel_attn", "rotary", "apply_residual_connection_post_layernorm"})
     return read
+
+
+def rounded_alibi(n_heads: int, d_k: int) -> Bias:
+    """ALiBi as Falcon's program has it: from the first key on, in bfloat16, and scaled as the scores are.
+
+    What is rounded no longer depends on the distance alone. Every slope and every product has 8 bits, which shows from
+    the tenth head on.
+    """
+    slopes = alibi_slopes(n_heads).astype(BFLOAT16)[:, None, None]
+
+    def added(i: Array, j: Array) -> Array:
+        return (slopes * np.maximum(j, 0).astype(BFLOAT16)).astype(np.float32) / np.float32(d_k**0.5)
+
+    return custom(added, "rounded_alibi")
 
 
 def _key_heads(config: Config, n_heads: int, newer: bool) -> int:
@@ -84,7 +103,7 @@ def _norms(names: Collection[str], layer: str, parallel: bool) -> tuple[str, str
 
 FALCON = Family(
     model_type="falcon",
-    heads={"FalconForCausalLM": ()},
+    heads=heads_of("Falcon"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("transformer."),

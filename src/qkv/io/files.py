@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import ml_dtypes  # noqa: F401  # safetensors knows bfloat16 only if this came first
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from ..errors import FileError
-from ..ops.precision import Array
+from ..ops.precision import BFLOAT16, Array  # safetensors knows bfloat16 only if ml_dtypes came first
+from .floats import Dtype, Kept, pieces
 
 JSON_LIMIT = 64 * 2**20  # bytes; the largest tokenizers known take about half of it
-FLOATS = {"F64": np.float64, "F32": np.float32, "F16": np.float32, "BF16": np.float32}  # in the file: in memory
+FLOATS = {"F64": np.dtype(np.float64), "F32": np.dtype(np.float32), "F16": np.dtype(np.float16), "BF16": BFLOAT16}
+BYTES = "U8"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt")
 
 
@@ -45,15 +48,21 @@ def read_text(path: Path, limit: int = JSON_LIMIT) -> str:
     FileError
         no_file, not_a_file, too_large, cannot_read or damaged.
     """
+    try:
+        return read_bytes(path, limit).decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise FileError("damaged", path=path, reason=f"no UTF-8 at byte {error.start}") from None
+
+
+def read_bytes(path: Path, limit: int = JSON_LIMIT) -> bytes:
+    """What a file of at most `limit` bytes holds."""
     size = existing(path).stat().st_size
     if size > limit:
         raise FileError("too_large", path=path, size=size, limit=limit)
     try:
-        return path.read_bytes().decode("utf-8-sig")
+        return path.read_bytes()
     except OSError as error:
         raise FileError("cannot_read", path=path, reason=error.strerror) from None
-    except UnicodeDecodeError as error:
-        raise FileError("damaged", path=path, reason=f"no UTF-8 at byte {error.start}") from None
 
 
 def read_json(path: Path, kind: type = dict) -> Any:
@@ -113,22 +122,60 @@ class TensorFile:
         self.shapes = {name: tuple(s.get_shape()) for name, s in slices.items()}
         self.dtypes = {name: s.get_dtype() for name, s in slices.items()}
 
-    def read(self, name: str) -> Array:
-        """A tensor in memory of its own, float16 and bfloat16 widened to float32.
+    def size(self, name: str) -> int:
+        """How many bytes a tensor takes in the file; 0 for one that holds neither floats nor bytes."""
+        itemsize = FLOATS[self.dtypes[name]].itemsize if self.dtypes[name] in FLOATS else self.dtypes[name] == BYTES
+        return math.prod(self.shapes[name]) * itemsize
+
+    def read(self, name: str, dtype: Dtype | None = None) -> Array:
+        """A tensor in memory of its own, in `dtype` as `Kept` has it.
 
         Raises
         ------
         FileError
-            tensor_dtype when it holds no floats of a width that is known, tensor_value when it holds NaN or inf.
+            tensor_dtype when it holds no floats of a width that is known, tensor_value when it holds NaN, inf, or what
+            is too large for `dtype`.
         """
-        dtype = self.dtypes[name]
-        if dtype not in FLOATS:
-            raise FileError("tensor_dtype", path=self.path, name=name, dtype=dtype)
-        array: Array = self._opened.get_tensor(name).astype(FLOATS[dtype], copy=False)
-        if not np.isfinite(array).all():
-            what = "NaN" if np.isnan(array).any() else "inf"
-            raise FileError("tensor_value", path=self.path, name=name, what=what)
+        if self.dtypes[name] not in FLOATS:
+            raise FileError("tensor_dtype", path=self.path, name=name, dtype=self.dtypes[name])
+        shape = self.shapes[name]
+        kept = Kept(self.path, name, shape, dtype, FLOATS[self.dtypes[name]])
+        if not shape:
+            kept.add(self._opened.get_tensor(name))
+            return kept.array
+        rows = self._opened.get_slice(name)
+        for piece in pieces(shape):
+            kept.add(rows[piece])
+        return kept.array
+
+    def read_bytes(self, name: str) -> Array:
+        """A tensor of bytes, as it stands; what they mean is somebody else's.
+
+        Raises
+        ------
+        FileError
+            tensor_value when it holds something else.
+        """
+        if self.dtypes[name] != BYTES:
+            raise FileError("tensor_value", path=self.path, name=name, what="no bytes")
+        array: Array = self._opened.get_tensor(name)
         return array
+
+    def read_raw(self, name: str) -> Array:
+        """A tensor's bytes (n,), of whatever dtype it is: the library gives none that NumPy has no name for."""
+        start, end = self._offsets[name]
+        with self.path.open("rb") as file:
+            return np.fromfile(file, np.uint8, end - start, offset=start)
+
+    @cached_property
+    def _offsets(self) -> dict[str, tuple[int, int]]:
+        """Where each tensor begins and ends in the file, by the header that the library has checked."""
+        with self.path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = parse_json(self.path, file.read(length).decode())
+        first = 8 + length
+        places = {name: header[name]["data_offsets"] for name in self.shapes}
+        return {name: (first + start, first + end) for name, (start, end) in places.items()}
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Gemma 2 (arXiv 2408.00118) and Gemma 3 (arXiv 2503.19786), of which only the text model is read."""
+"""Gemma (arXiv 2403.08295), Gemma 2 (arXiv 2408.00118) and Gemma 3 (arXiv 2503.19786), of it only the text model."""
 
 from __future__ import annotations
 
@@ -7,23 +7,33 @@ from typing import Any
 
 from ..layers import Rotary
 from .config import ACTIVATIONS, Config
-from .decoder_rows import head, llama_layer, norm, without_model
-from .decoders import FULL, SLIDING, UNREAD, DecoderSettings, layer_types, llama_settings, windows
+from .decoder_rows import head, llama_layer, llama_rows, norm, without_model
+from .decoders import FULL, SLIDING, UNREAD, DecoderSettings, heads_of, layer_types, llama_settings, windows
 from .rope import longest, read_rotary, rope_values
-from .weights import Family, Row
+from .weights import MAX_LAYERS, Family, Row
 
 # Where the file says nothing, as transformers has it.
 D_K = 256
 
 
+def gemma_settings(config: Config) -> DecoderSettings:
+    """The first files say "gelu" under the older name and mean the tanh form; the newer name counts, if it has one."""
+    newer = config.raw("hidden_activation", None) is not None
+    form = config.choice("hidden_activation" if newer else "hidden_act", ACTIVATIONS, default="gelu_pytorch_tanh")
+    activation = "gelu_tanh" if form == "gelu" and not newer else form
+    read = llama_settings(config, activation=activation, **_gemma(config))
+    config.finish(harmless=UNREAD | {"hidden_act"})
+    return read
+
+
 def gemma2_settings(config: Config) -> DecoderSettings:
-    sliding = layer_types(config, config.integer("num_hidden_layers"), lambda layer: layer % 2 == 0)
+    sliding = layer_types(config, config.integer("num_hidden_layers", high=MAX_LAYERS), lambda layer: layer % 2 == 0)
     softcaps = {"softcap": _softcap(config, "attn_logit", 50.0), "final_softcap": _softcap(config, "final_logit", 30.0)}
     return _settings(config, sliding, **softcaps)
 
 
 def gemma3_settings(config: Config) -> DecoderSettings:
-    n_layers, d_k = config.integer("num_hidden_layers"), config.optional("head_dim", D_K) or D_K
+    n_layers, d_k = config.integer("num_hidden_layers", high=MAX_LAYERS), config.optional("head_dim", D_K) or D_K
     pattern = config.optional("sliding_window_pattern") or config.optional("_sliding_window_pattern", 6) or 6
     sliding = layer_types(config, n_layers, lambda layer: (layer + 1) % pattern != 0)
     n_positions = config.integer("max_position_embeddings", default=131072)
@@ -33,19 +43,27 @@ def gemma3_settings(config: Config) -> DecoderSettings:
     return _settings(config, sliding, rotary=rotary, n_positions=longest(n_positions, near, far), **softcaps)
 
 
-def _settings(config: Config, sliding: tuple[bool, ...], **known: Any) -> DecoderSettings:
+def _gemma(config: Config) -> dict[str, Any]:
+    """What all of them have in common."""
     if config.raw("use_bidirectional_attention", None):
         raise config.wrong("use_bidirectional_attention", "false")
     bias = config.flag("attention_bias", default=False)
+    return {
+        "d_k": config.optional("head_dim", D_K),
+        "embedding_scale": config.integer("hidden_size") ** 0.5,
+        "tied": config.flag("tie_word_embeddings", default=True),
+        "qkv_bias": bias,
+        "o_bias": bias,
+    }
+
+
+def _settings(config: Config, sliding: tuple[bool, ...], **known: Any) -> DecoderSettings:
     read = llama_settings(
         config,
         activation=config.choice("hidden_activation", ACTIVATIONS, default="gelu_pytorch_tanh"),
-        d_k=config.optional("head_dim", D_K),
         scale=config.number("query_pre_attn_scalar", 1e-6, 1e9, default=256) ** -0.5,
-        embedding_scale=config.integer("hidden_size") ** 0.5,
         windows=windows(config, sliding, config.optional("sliding_window", 4096)),
-        tied=config.flag("tie_word_embeddings", default=True),
-        qkv_bias=bias, o_bias=bias, **known,
+        **_gemma(config), **known,
     )  # fmt: skip
     config.finish(harmless=UNREAD | {"hidden_act"})
     return read
@@ -72,6 +90,10 @@ def _rotaries(config: Config, d_k: int, n_positions: int) -> tuple[Rotary, Rotar
     )
 
 
+def gemma_rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
+    return llama_rows(settings, names, plus=1.0)
+
+
 def gemma2_rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
     """A norm before and one after each part; every norm is stored as what it differs from 1."""
     yield Row("embeddings.W_word", "embed_tokens.weight", "vocab_size d_model")
@@ -95,5 +117,6 @@ def gemma3_rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[R
             yield from norm(settings, ours, foreign, axis="d_k", plus=1.0)
 
 
-GEMMA2 = Family("gemma2", {"Gemma2ForCausalLM": ()}, gemma2_settings, gemma2_rows, without_model)
-GEMMA3 = Family("gemma3_text", {"Gemma3ForCausalLM": ()}, gemma3_settings, gemma3_rows, without_model)
+GEMMA = Family("gemma", heads_of("Gemma"), gemma_settings, gemma_rows, without_model)
+GEMMA2 = Family("gemma2", heads_of("Gemma2"), gemma2_settings, gemma2_rows, without_model)
+GEMMA3 = Family("gemma3_text", heads_of("Gemma3", base="TextModel"), gemma3_settings, gemma3_rows, without_model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from ..errors import FileError, MissingExtraError
 from ..ops.precision import Array
 from .files import existing
+from .floats import FLOAT32, Dtype, Kept
 from .gguf_header import MAGIC, Entry, Header
 
 # How numbers may be packed; the library knows how to unpack each. All but the first three share a scale in blocks.
@@ -22,7 +23,6 @@ PACKINGS = (
     "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ4_NL", "IQ4_XS", "TQ1_0", "TQ2_0",
 )  # fmt: skip
 UNPACKED_AT_ONCE = 1 << 18  # numbers: what lies between the file and the result stays small
-Progress = Callable[[int, int], None]
 
 
 class GGUFFile:
@@ -33,8 +33,6 @@ class GGUFFile:
     path : Path
     data : mmap
         What it holds.
-    progress : callable (int, int) -> None, optional
-        Told after each tensor how many bytes have been read, and how many there are.
 
     Attributes
     ----------
@@ -42,42 +40,38 @@ class GGUFFile:
     shapes : dict of str to tuple of int
     """
 
-    def __init__(self, path: Path, data: mmap.mmap, progress: Progress | None = None) -> None:
-        self.path, self._data, self._progress = path, data, progress
+    def __init__(self, path: Path, data: mmap.mmap) -> None:
+        self.path, self._data = path, data
         self._library = gguf_library()
         header = Header(path, data)
         self.metadata = header.metadata
         self._places = {entry.name: (entry, *self._place(header, entry)) for entry in header.tensors}
         self._check_places(header)
         self.shapes = {name: entry.shape for name, (entry, _, _) in self._places.items()}
-        self._total, self._done = sum(stop - start for _, start, stop in self._places.values()), 0
 
-    def read(self, name: str) -> Array:
-        """A tensor in memory of its own, in float32 whatever it is packed as.
+    def size(self, name: str) -> int:
+        """How many bytes a tensor takes in the file."""
+        _, start, stop = self._places[name]
+        return stop - start
+
+    def read(self, name: str, dtype: Dtype | None = None) -> Array:
+        """A tensor in memory of its own, whatever it is packed as, in `dtype` as `Kept` has it.
 
         Raises
         ------
         FileError
-            tensor_value when it holds NaN or inf.
+            tensor_value when it holds NaN, inf, or what is too large for `dtype`.
         """
         entry, start, stop = self._places[name]
         kind = self._library.GGMLQuantizationType(entry.kind)
         per_block, block_bytes = self._library.GGML_QUANT_SIZES[kind]
-        out = np.empty(math.prod(entry.shape), np.float32)
-        step = UNPACKED_AT_ONCE // per_block
-        for block in range(0, out.size // per_block, step):
-            first = start + block * block_bytes
-            packed = np.frombuffer(self._data[first : min(first + step * block_bytes, stop)], np.uint8)[None]
-            with np.errstate(all="ignore"):  # what is no number is found below
-                numbers = self._library.dequantize(packed, kind)  # as one row: it loops over few at a time
-            out[block * per_block : (block + step) * per_block] = numbers.reshape(-1)
-        if not np.isfinite(out).all():
-            what = "NaN" if np.isnan(out).any() else "inf"
-            raise FileError("tensor_value", path=self.path, name=name, what=what)
-        self._done += stop - start
-        if self._progress is not None:
-            self._progress(self._done, self._total)
-        return out.reshape(entry.shape)
+        kept = Kept(self.path, name, entry.shape, dtype, FLOAT32)
+        step = UNPACKED_AT_ONCE // per_block * block_bytes
+        for first in range(start, stop, step):
+            packed = np.frombuffer(self._data[first : min(first + step, stop)], np.uint8)[None]
+            with np.errstate(all="ignore"):  # what is no number is found by `add`
+                kept.add(self._library.dequantize(packed, kind))  # as one row: it loops over few at a time
+        return kept.array
 
     def _place(self, header: Header, entry: Entry) -> tuple[int, int]:
         """Its first byte in the file, and the one after its last."""
@@ -131,7 +125,7 @@ def is_gguf(path: Path) -> bool:
 
 
 @contextmanager
-def open_gguf(path: Path, progress: Progress | None = None) -> Iterator[GGUFFile]:
+def open_gguf(path: Path) -> Iterator[GGUFFile]:
     """A GGUF file, mapped into memory while it is open.
 
     Raises
@@ -145,6 +139,6 @@ def open_gguf(path: Path, progress: Progress | None = None) -> Iterator[GGUFFile
         raise FileError("damaged", path=path, reason="no GGUF")
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-            yield GGUFFile(path, data, progress)
+            yield GGUFFile(path, data)
     except OSError as error:
         raise FileError("cannot_read", path=path, reason=error.strerror) from None

@@ -8,46 +8,16 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError
+from .cutting import GPT2_WORDS, WORDS, Part, added, around, sequence
 from .endings import END_OF_TURN
 from .gguf import open_gguf
+from .spm import BPE, CONTROL, USER_DEFINED, Pieces
+from .spm_tokenizer import described as described_pieces
 from .tokenizer import Tokenizer, read_tokenizer
 
 PREFIX = "tokenizer.ggml."
-KINDS = ("gpt2",)  # pairs of bytes that are merged; SentencePiece ("llama") and WordPiece ("bert") are not read
-CONTROL, USER_DEFINED = 3, 4  # kinds of token that are found in a text before it is cut into words
+KINDS = ("gpt2", "llama")  # pairs of bytes that are merged, and SentencePiece's; others are not read
 ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
-BYTES = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-GPT2_WORDS = BYTES | {"use_regex": True}
-DIGITS = {"type": "Digits", "individual_digits": True}
-
-
-def _words(pattern: str) -> dict[str, Any]:
-    return {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
-
-
-def _by_script(digits: str) -> dict[str, Any]:
-    """The pattern of GPT-4's tokenizer: runs of letters, of digits as long as `digits` says, of signs, of spaces."""
-    return _words(
-        r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|"
-        + digits
-        + r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-    )
-
-
-# How a text is cut into words before pairs are merged, by the name that llama.cpp gives it.
-LLAMA3, QWEN2 = [_by_script(r"\p{N}{1,3}"), BYTES], [_by_script(r"\p{N}"), BYTES]
-WORDS = {
-    "gpt-2": [GPT2_WORDS],
-    "mpt": [GPT2_WORDS],
-    "olmo": [GPT2_WORDS],
-    "smollm": [DIGITS, GPT2_WORDS],
-    "starcoder": [DIGITS, GPT2_WORDS],
-    "refact": [DIGITS, GPT2_WORDS],
-    "llama3": LLAMA3,
-    "llama-v3": LLAMA3,
-    "llama-bpe": LLAMA3,
-    "qwen2": QWEN2,
-}
 # Those in which a word that is a token is that token, and which put a token before every text.
 WHOLE_WORDS_AND_START = ("llama3", "llama-v3", "llama-bpe")
 
@@ -68,7 +38,7 @@ class GGUFVocabulary:
     def is_read(self) -> bool:
         """Whether it is of a kind that is read here; token ids need none."""
         kind, words = (self._metadata.get(PREFIX + name) for name in ("model", "pre"))
-        return kind in KINDS and words in list(WORDS)
+        return kind == "llama" or (kind == "gpt2" and words in list(WORDS))
 
     def tokenizer(self) -> Tokenizer:
         """The tokenizer.
@@ -80,25 +50,46 @@ class GGUFVocabulary:
         MissingExtraError
             When the `tokenizers` library is not installed.
         """
-        self._is("model", KINDS)
-        words = self._is("pre", WORDS)
-        tokens, merges = self._texts("tokens"), self._texts("merges")
-        vocabulary = {token: number for number, token in enumerate(tokens)}
-        if len(vocabulary) < len(tokens):
+        kind, tokens = self._is("model", KINDS), self._texts("tokens")
+        if len(set(tokens)) < len(tokens):
             raise self._wrong("tokens", "each token once", None)
-        described = {
+        described = self._by_score(tokens) if kind == "llama" else self._by_bytes(tokens)
+        return Tokenizer(self._path, json.dumps(described))
+
+    def _by_bytes(self, tokens: list[str]) -> Part:
+        """GPT-2's kind: merges in their order, within words."""
+        words, merges = self._is("pre", WORDS), self._texts("merges")
+        whole = words in WHOLE_WORDS_AND_START
+        kinds = self._kinds(tokens)
+        return {
             "version": "1.0",
-            "added_tokens": self._added(tokens),
+            "added_tokens": [added(i, tokens[i], special=kind == CONTROL) for i, kind in enumerate(kinds)
+                             if kind in (CONTROL, USER_DEFINED)],
             "normalizer": {"type": "NFC"} if words == "qwen2" else None,
-            "pre_tokenizer": {"type": "Sequence", "pretokenizers": WORDS[words]},
-            "post_processor": self._around(tokens, words),
+            "pre_tokenizer": sequence("pretokenizers", *WORDS[words]),
+            "post_processor": self._around(tokens, starts=whole),
             "decoder": GPT2_WORDS,
             "model": {
-                "type": "BPE", "vocab": vocabulary, "merges": merges,
-                "ignore_merges": words in WHOLE_WORDS_AND_START,
+                "type": "BPE", "vocab": {token: i for i, token in enumerate(tokens)}, "merges": merges,
+                "ignore_merges": whole,
             },
         }  # fmt: skip
-        return Tokenizer(self._path, json.dumps(described))
+
+    def _by_score(self, tokens: list[str]) -> Part:
+        """SentencePiece's kind, as llama.cpp reads it: a space before the text, and after every special token."""
+        scores = self._metadata.get(f"{PREFIX}scores")
+        numbers = isinstance(scores, list) and all(isinstance(score, float) for score in scores)
+        if not numbers or not isinstance(scores, list) or len(scores) != len(tokens):
+            raise self._wrong("scores", f"{len(tokens)} numbers, one per token", None)
+        pieces = Pieces(
+            tokens, scores, self._kinds(tokens), BPE, byte_fallback=True,
+            add_prefix=self._flag("add_space_prefix", True),
+            remove_spaces=self._flag("remove_extra_whitespaces", False),
+        )  # fmt: skip
+        if reason := pieces.reason():
+            raise FileError("damaged", path=self._path, reason=reason)
+        around = {"post_processor": self._around(tokens, starts=True)}
+        return described_pieces(pieces, prefix_everywhere=True) | around
 
     def end_ids(self, tokenizer: Tokenizer | None) -> frozenset[int]:
         """The ids that the file calls an end of the text or of a turn, and the usual ends of turns."""
@@ -123,32 +114,29 @@ class GGUFVocabulary:
             return ""
         return str(tokens[number])
 
-    def _added(self, tokens: list[str]) -> list[dict[str, Any]]:
+    def _kinds(self, tokens: list[str]) -> list[int]:
+        """The kind of each token, by SentencePiece's numbers."""
         kinds = self._metadata.get(f"{PREFIX}token_type") or [1] * len(tokens)
         if not isinstance(kinds, list) or len(kinds) != len(tokens):
             raise self._wrong("token_type", f"{len(tokens)} numbers, one per token", None)
-        how = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
-        return [
-            {"id": number, "content": tokens[number], "special": kind == CONTROL, **how}
-            for number, kind in enumerate(kinds)
-            if kind in (CONTROL, USER_DEFINED)
-        ]
+        return kinds
 
-    def _around(self, tokens: list[str], words: str) -> dict[str, Any]:
-        """The tokens that are put before and after a text."""
-        parts: list[dict[str, Any]] = [{"Sequence": {"id": "A", "type_id": 0}}]
-        special: dict[str, Any] = {}
-        for name, default in (("bos", words in WHOLE_WORDS_AND_START), ("eos", False)):
+    def _around(self, tokens: list[str], starts: bool) -> Part:
+        """The tokens that are put before and after a text; `starts`: one before it, where the file does not say."""
+        put = []
+        for name, default in (("bos", starts), ("eos", False)):
             number = self._id(f"{name}_token_id")
-            if not self._metadata.get(f"{PREFIX}add_{name}_token", default) or number is None:
-                continue
-            if number >= len(tokens):
+            wanted = self._flag(f"add_{name}_token", default) and number is not None
+            if wanted and number is not None and number >= len(tokens):
                 raise self._wrong(f"{name}_token_id", f"below {len(tokens)}", number)
-            part = {"SpecialToken": {"id": tokens[number], "type_id": 0}}
-            parts = [part, *parts] if name == "bos" else [*parts, part]
-            special[tokens[number]] = {"id": tokens[number], "ids": [number], "tokens": [tokens[number]]}
-        pair = [*parts, {"Sequence": {"id": "B", "type_id": 0}}]
-        return {"type": "TemplateProcessing", "single": parts, "pair": pair, "special_tokens": special}
+            put.append(tokens[number] if wanted and number is not None else None)
+        return around({token: i for i, token in enumerate(tokens)}, *put)
+
+    def _flag(self, name: str, default: bool) -> bool:
+        value = self._metadata.get(PREFIX + name, default)
+        if not isinstance(value, bool):
+            raise self._wrong(name, "true or false", value)
+        return value
 
     def _is(self, name: str, known: Collection[str]) -> str:
         value = self._metadata.get(PREFIX + name)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from ..ops.precision import Array
 from .config import ACTIVATIONS, Config
 from .decoder_rows import head, norm, side_by_side
-from .decoders import UNREAD, DecoderSettings, head_width
+from .decoders import UNREAD, DecoderSettings, head_width, heads_of
 from .weights import MAX_LAYERS, Family, Row
 
 
@@ -71,7 +71,7 @@ def columns(cut: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 GPT2 = Family(
     model_type="gpt2",
-    heads={"GPT2LMHeadModel": ()},
+    heads=heads_of("GPT2", "LMHeadModel"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("transformer."),

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from .config import ACTIVATIONS, Config
 from .decoder_rows import head, head_by_head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width
+from .decoders import UNREAD, DecoderSettings, head_width, heads_of
 from .rope import longest, read_rotary, rope_values
 from .weights import MAX_LAYERS, Family, Row
 
@@ -63,7 +63,7 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
 
 GPT_NEOX = Family(
     model_type="gpt_neox",
-    heads={"GPTNeoXForCausalLM": ()},
+    heads=heads_of("GPTNeoX"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("gpt_neox."),

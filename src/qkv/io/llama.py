@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .config import Config
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, llama_settings
+from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
 from .weights import Family
 
 
@@ -18,7 +18,7 @@ def settings(config: Config) -> DecoderSettings:
 
 LLAMA = Family(
     model_type="llama",
-    heads={"LlamaForCausalLM": ()},
+    heads=heads_of("Llama"),
     settings=settings,
     rows=llama_rows,
     canonical=without_model,

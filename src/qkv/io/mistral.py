@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from .config import Config
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, llama_settings
-from .weights import Family
+from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
+from .weights import MAX_LAYERS, Family
 
 
 def settings(config: Config) -> DecoderSettings:
-    n_layers, size = config.integer("num_hidden_layers"), config.optional("sliding_window")
+    n_layers, size = config.integer("num_hidden_layers", high=MAX_LAYERS), config.optional("sliding_window")
     read = llama_settings(config, windows=(size,) * n_layers)
     config.finish(harmless=UNREAD)
     return read
@@ -17,7 +17,7 @@ def settings(config: Config) -> DecoderSettings:
 
 MISTRAL = Family(
     model_type="mistral",
-    heads={"MistralForCausalLM": ()},
+    heads=heads_of("Mistral"),
     settings=settings,
     rows=llama_rows,
     canonical=without_model,

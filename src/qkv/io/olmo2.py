@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from .config import Config
 from .decoder_rows import head, llama_layer, norm, without_model
-from .decoders import UNREAD, DecoderSettings, llama_settings
+from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
 from .weights import Family, Row
 
 
@@ -31,4 +31,4 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
     yield from head(settings, names)
 
 
-OLMO2 = Family("olmo2", {"Olmo2ForCausalLM": ()}, settings, rows, without_model)
+OLMO2 = Family("olmo2", heads_of("Olmo2"), settings, rows, without_model)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 
 from .config import ACTIVATIONS, Config
 from .decoder_rows import head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width
+from .decoders import UNREAD, DecoderSettings, head_width, heads_of
 from .weights import MAX_LAYERS, Family, Row
 
 # The first rows of the table of positions stand for padding, and for nothing.
@@ -60,7 +60,7 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
 
 OPT = Family(
     model_type="opt",
-    heads={"OPTForCausalLM": ()},
+    heads=heads_of("OPT"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("model.").removeprefix("decoder."),

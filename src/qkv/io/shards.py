@@ -9,6 +9,7 @@ from pathlib import Path
 from ..errors import FileError
 from ..ops.precision import Array
 from .files import TensorFile, open_tensors, read_json
+from .floats import Dtype
 
 INDEX = ".index.json"
 
@@ -30,9 +31,21 @@ class TensorFiles:
         self.shapes = {name: file.shapes[name] for name, file in places.items()}
         self.dtypes = {name: file.dtypes[name] for name, file in places.items()}
 
-    def read(self, name: str) -> Array:
+    def size(self, name: str) -> int:
+        """As `TensorFile.size`."""
+        return self._places[name].size(name)
+
+    def read(self, name: str, dtype: Dtype | None = None) -> Array:
         """As `TensorFile.read`."""
-        return self._places[name].read(name)
+        return self._places[name].read(name, dtype)
+
+    def read_bytes(self, name: str) -> Array:
+        """As `TensorFile.read_bytes`."""
+        return self._places[name].read_bytes(name)
+
+    def read_raw(self, name: str) -> Array:
+        """As `TensorFile.read_raw`."""
+        return self._places[name].read_raw(name)
 
 
 @contextmanager

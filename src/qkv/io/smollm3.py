@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from .config import Config
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, layer_types, llama_settings, windows
-from .weights import Family
+from .decoders import UNREAD, DecoderSettings, heads_of, layer_types, llama_settings, windows
+from .weights import MAX_LAYERS, Family
 
 
 def settings(config: Config) -> DecoderSettings:
-    n_layers = config.integer("num_hidden_layers")
+    n_layers = config.integer("num_hidden_layers", high=MAX_LAYERS)
     interval = config.integer("no_rope_layer_interval", default=4)
     turning = config.raw("no_rope_layers", None) or [int((layer + 1) % interval != 0) for layer in range(n_layers)]
     if not isinstance(turning, list) or len(turning) != n_layers or not set(turning) <= {0, 1}:
@@ -27,4 +27,4 @@ def settings(config: Config) -> DecoderSettings:
     return replace(read, rotary=tuple(rotary if turns else None for rotary, turns in zip(read.rotary, turning)))
 
 
-SMOLLM3 = Family("smollm3", {"SmolLM3ForCausalLM": ()}, settings, llama_rows, without_model)
+SMOLLM3 = Family("smollm3", heads_of("SmolLM3"), settings, llama_rows, without_model)

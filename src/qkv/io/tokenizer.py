@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ..errors import ArgumentError, FileError, MissingExtraError
+from ..errors import ArgumentError, FileError, MissingExtraError, QkvError
 from .files import read_text
+from .special_tokens import SpecialTokens
+from .spm_tokenizer import BEGINNING
+from .vocabularies import byte_pairs, sentencepiece, wordpiece
+
+WHOLE, PAIRS, WORDS = "tokenizer.json", "vocab.json", "vocab.txt"
+PIECES = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model")
 
 
 class Tokenizer:
@@ -19,6 +27,8 @@ class Tokenizer:
         A `tokenizer.json`.
     text : str, optional
         What would stand in it, for a tokenizer that another file describes.
+    prefix : str, optional
+        What is put before every text that does not begin with a special token.
 
     Raises
     ------
@@ -28,26 +38,30 @@ class Tokenizer:
         When the file is missing or damaged.
     """
 
-    def __init__(self, path: Path, text: str | None = None) -> None:
+    def __init__(self, path: Path, text: str | None = None, prefix: str = "") -> None:
         try:
             import tokenizers
         except ImportError:
             raise MissingExtraError("extra", package="tokenizers", extra="models") from None
-        text = read_text(path) if text is None else text
-        try:
+        text, self._path = read_text(path) if text is None else text, path
+        with self._refused():
             self._inner: Any = tokenizers.Tokenizer.from_str(text)
-        except BaseException as error:  # a panic of the library is no Exception
-            if isinstance(error, KeyboardInterrupt | SystemExit | MemoryError):
-                raise
-            reason = " ".join(str(error).split())
-            raise FileError("damaged", path=path, reason=reason) from None
         self._inner.no_truncation()
         self._inner.no_padding()
+        self._prefix = prefix
+        added = self._inner.get_added_tokens_decoder().values() if prefix else ()
+        self._special = tuple(token.content for token in added if token.special)
 
     @property
     def vocab_size(self) -> int:
         """How many ids stand for a token."""
         size: int = self._inner.get_vocab_size()
+        return size
+
+    @property
+    def n_words(self) -> int:
+        """As `vocab_size`, without tokens that were added to the vocabulary."""
+        size: int = self._inner.get_vocab_size(with_added_tokens=False)
         return size
 
     @property
@@ -74,15 +88,31 @@ class Tokenizer:
         """
         if not isinstance(text, str):
             raise ArgumentError("model_input", name="text", expected="a string", what=type(text).__name__)
-        try:
-            encoding = self._inner.encode(text, add_special_tokens=False)
-        except TypeError:
-            raise ArgumentError("model_input", name="text", expected="valid Unicode", what=ascii(text)) from None
+        if self._prefix and text and not text.startswith(self._special):
+            text = self._prefix + text
+        with self._refused():
+            try:
+                encoding = self._inner.encode(text, add_special_tokens=False)
+            except TypeError:
+                raise ArgumentError("model_input", name="text", expected="valid Unicode", what=ascii(text)) from None
         if max_tokens is not None:
             around = self.n_special_tokens if special_tokens else 0
             encoding.truncate(max(0, max_tokens - around))
         ids: list[int] = self._inner.post_process(encoding, None, special_tokens).ids
         return ids
+
+    def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
+        """The ids of two texts as one sequence, special tokens included, and the segment of each, as the file says.
+
+        Raises
+        ------
+        ArgumentError
+            As `encode`.
+        """
+        for text in (first, second):
+            self.encode(text, special_tokens=False)  # which refuses what is no text
+        encoding = self._inner.encode(first, second)
+        return encoding.ids, encoding.type_ids
 
     def decode(self, ids: Iterable[int], *, special_tokens: bool = False) -> str:
         """The text of ids, with or without the special tokens among them."""
@@ -102,6 +132,17 @@ class Tokenizer:
         number: int | None = self._inner.token_to_id(token)
         return number
 
+    @contextmanager
+    def _refused(self) -> Iterator[None]:
+        """Whatever the library says of its file in one line; a panic of it is no `Exception`."""
+        try:
+            yield
+        except (KeyboardInterrupt, SystemExit, MemoryError, QkvError):
+            raise
+        except BaseException as error:
+            reason = " ".join(str(error).split())
+            raise FileError("damaged", path=self._path, reason=reason) from None
+
     def _known(self, ids: Iterable[int]) -> list[int]:
         known = [int(i) for i in ids]
         for i in known:
@@ -111,8 +152,25 @@ class Tokenizer:
 
 
 def read_tokenizer(directory: Path) -> Tokenizer:
-    """The tokenizer of a model's directory."""
-    path = directory / "tokenizer.json"
-    if not path.exists():
+    """The tokenizer of a model's directory, in the newest form that is there.
+
+    Raises
+    ------
+    FileError
+        no_tokenizer where there is none, damaged, or config_value and its like for one that is not understood.
+    """
+    path = tokenizer_file(directory)
+    if path is None:
         raise FileError("no_tokenizer", path=directory)
-    return Tokenizer(path)
+    if path.name == WHOLE:
+        return Tokenizer(path)
+    special = SpecialTokens(directory)
+    if path.name in PIECES:
+        described, prefixed = sentencepiece(path, special)
+        return Tokenizer(path, json.dumps(described), BEGINNING if prefixed else "")
+    return Tokenizer(path, json.dumps((wordpiece if path.name == WORDS else byte_pairs)(path, special)))
+
+
+def tokenizer_file(directory: Path) -> Path | None:
+    """The file that `read_tokenizer` begins with; None where there is none."""
+    return next((directory / name for name in (WHOLE, PAIRS, *PIECES, WORDS) if (directory / name).exists()), None)

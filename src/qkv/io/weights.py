@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from ..errors import FileError
 from ..ops.precision import Array
 from .config import Config
+from .floats import Dtype
+from .fp8 import Block, Unscaled
+from .reading import read_row
 from .shards import open_model
 
 MAX_LAYERS = 10_000
+MAX_HEADS = 1 << 16  # where there is a number for each, before any weight is read
+Progress = Callable[[int, int], None]
 S = TypeVar("S")
 NAMED = 20  # of the missing or left-over tensors of a broken file: a line, not a page
 
@@ -24,35 +30,9 @@ class Tensors(Protocol):
     path: Path
     shapes: dict[str, tuple[int, ...]]
 
-    def read(self, name: str) -> Array: ...
+    def size(self, name: str) -> int: ...
 
-
-@dataclass(frozen=True)
-class Settings:
-    """What the weights of a model do not say themselves. Sizes carry the names of the axes.
-
-    Attributes
-    ----------
-    d_model, d_ff, n_heads, n_layers, vocab_size : int
-    n_positions : int
-        The longest sequence.
-    n_types : int
-        How many kinds of segment an encoder tells apart.
-    activation : str
-        One of `qkv.layers.parts.ACTIVATIONS`.
-    eps : float
-        Of the norms.
-    """
-
-    d_model: int
-    d_ff: int
-    n_heads: int
-    n_layers: int
-    vocab_size: int
-    n_positions: int
-    n_types: int
-    activation: str
-    eps: float
+    def read(self, name: str, dtype: Dtype | None = None) -> Array: ...
 
 
 @dataclass(frozen=True)
@@ -66,13 +46,18 @@ class Row:
     foreign : str
         Its name in the file.
     axes : str
-        Its axes in the file, as names of `Settings`.
+        Its axes in the file, as names of the settings (`part.name` where it holds those of several parts), or numbers.
     transposed : bool
         Stored (out, in), as `torch.nn.Linear` does; our weights are (in, out).
     cut : callable (ndarray) -> ndarray, optional
         Takes our part out of a tensor that holds several, as it stands in the file.
     plus : float
         Added to every number: some norms are stored as what they differ from 1.
+    stacked : str, optional
+        The setting that counts tensors which become one here, with an axis before their own: a star in `foreign`
+        stands for their numbers, from 0 on.
+    scales : str, optional
+        The name of the scales of a tensor that is packed in MXFP4. `axes` and `transposed` are those of what is packed.
     """
 
     ours: str
@@ -81,6 +66,21 @@ class Row:
     transposed: bool = False
     cut: Callable[[Array], Array] | None = None
     plus: float = 0.0
+    stacked: str | None = None
+    scales: str | None = None
+
+    def names(self, settings: object) -> Iterator[str]:
+        """The tensors of the file that it reads."""
+        if self.stacked is None:
+            yield self.foreign
+        else:
+            yield from (self.foreign.replace("*", str(i)) for i in range(getattr(settings, self.stacked)))
+        if self.scales is not None:
+            yield self.scales
+
+    def shape(self, settings: object) -> tuple[int, ...]:
+        """The shape of each tensor in the file."""
+        return tuple(int(axis) if axis.isdigit() else attrgetter(axis)(settings) for axis in self.axes.split())
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,8 @@ class Family(Generic[S]):
         A tensor's name without what differs between writers of the same model.
     buffers : collection of str
         Tensors that hold nothing learnt; a star stands for anything.
+    left_out : callable (settings) -> collection of str
+        Tensors that hold parts which are known and not read; likewise.
     """
 
     model_type: str
@@ -109,6 +111,7 @@ class Family(Generic[S]):
     rows: Callable[[S, Collection[str]], Iterable[Row]]
     canonical: Callable[[str], str]
     buffers: Collection[str] = ()
+    left_out: Callable[[S], Collection[str]] = lambda settings: ()
 
 
 def linear(ours: str, W: str, b: str, foreign: str, d_in: str, d_out: str) -> Iterator[Row]:
@@ -123,8 +126,13 @@ def norm(ours: str, foreign: str) -> Iterator[Row]:
     yield Row(f"{ours}.beta", f"{foreign}.bias", "d_model")
 
 
-def read_weights(path: Path, family: Family[S], settings: S, architectures: Iterable[str]) -> dict[str, Any]:
+def read_weights(
+    path: Path, family: Family[S], settings: S, architectures: Iterable[str],
+    dtype: Dtype | None = None, progress: Progress | None = None, block: Block | None = None,
+) -> dict[str, Any]:  # fmt: skip
     """The tensors of a safetensors file, or of those an index names, as nested dicts by our names.
+
+    `block` has the sizes of the blocks that share a scale, in a file with matrices of eight bits.
 
     Raises
     ------
@@ -133,52 +141,53 @@ def read_weights(path: Path, family: Family[S], settings: S, architectures: Iter
         `open_model` raises.
     """
     with open_model(path) as file:
-        return placed(file, family, settings, architectures)
+        tensors = file if block is None else Unscaled(file, block)
+        return placed(tensors, family, settings, architectures, dtype, progress)
 
 
-def placed(file: Tensors, family: Family[S], settings: S, architectures: Iterable[str]) -> dict[str, Any]:
-    """The tensors of a file that is open, as `read_weights` gives them."""
+def placed(
+    file: Tensors, family: Family[S], settings: S, architectures: Iterable[str],
+    dtype: Dtype | None = None, progress: Progress | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """The tensors of a file that is open, as `read_weights` gives them.
+
+    `progress` is told after each row how many bytes have been read, and how many there are.
+    """
     names: dict[str, str] = {}
     for name in file.shapes:
         names.setdefault(family.canonical(name), name)
     rows = list(family.rows(settings, names.keys()))
-    _all_there(file, rows, names, family, architectures)
+    _all_there(file, rows, names, family, architectures, settings)
     tree: dict[str, Any] = {}
+    left = {names[name]: file.size(names[name]) for row in rows for name in row.names(settings)}
+    done, total = 0, sum(left.values())
     for row in rows:
         place = tree
         *parents, leaf = row.ours.split(".")
         for parent in parents:
             place = place.setdefault(parent, {})
-        place[leaf] = _read(file, row, names[row.foreign], settings)
+        place[leaf] = read_row(file, row, names, settings, dtype)
+        done += sum(left.pop(names[name], 0) for name in row.names(settings))
+        if progress is not None:
+            progress(done, total)
     return tree
 
 
 def _all_there(
     file: Tensors, rows: list[Row], names: Mapping[str, str], family: Family[S],
-    architectures: Iterable[str],
+    architectures: Iterable[str], settings: S,
 ) -> None:  # fmt: skip
-    """Every row has its tensor, every tensor has a row, is a buffer, or belongs to a head on top."""
-    missing = [row.foreign for row in rows if row.foreign not in names]
-    if missing:
+    """Every row has its tensors, every tensor has a row, is a buffer, or belongs to a head on top."""
+    first_missing = (next((name for name in row.names(settings) if name not in names), None) for row in rows)
+    if missing := [name for name in first_missing if name is not None]:
         raise FileError("tensor_missing", path=file.path, names=_listed(missing))
-    used = {names[row.foreign] for row in rows}
-    used |= {own for name, own in names.items() if any(fnmatchcase(name, known) for known in family.buffers)}
+    used = {names[name] for row in rows for name in row.names(settings)}
+    passed_over = [*family.buffers, *family.left_out(settings)]
+    used |= {own for name, own in names.items() if any(fnmatchcase(name, known) for known in passed_over)}
     on_top = tuple(prefix for name in architectures for prefix in family.heads[name])
     left_over = [name for name in file.shapes if name not in used and not name.startswith(on_top)]
     if left_over:
         raise FileError("tensor_left_over", path=file.path, names=_listed(left_over))
-
-
-def _read(file: Tensors, row: Row, name: str, settings: object) -> Array:
-    expected = tuple(getattr(settings, axis) for axis in row.axes.split())
-    if file.shapes[name] != expected:
-        raise FileError("tensor_shape", path=file.path, name=name, expected=expected, shape=file.shapes[name])
-    array = file.read(name)
-    if row.cut is not None:
-        array = row.cut(array)
-    if row.plus:
-        array = array + array.dtype.type(row.plus)
-    return array.T if row.transposed else array
 
 
 def _listed(names: list[str]) -> str:

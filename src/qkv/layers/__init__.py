@@ -3,12 +3,19 @@
 from .attention import MultiHeadAttention, Rotary, SelfAttention, merge_heads, split_heads
 from .block import Block, DecoderBlock
 from .cache import KVCache
+from .context import ContextCache
+from .convolution import Convolution
+from .experts import Experts
 from .latent import LatentAttention
 from .parts import FeedForward, GatedFeedForward, LayerNorm, RMSNorm, xavier
+from .routing import Routing
 
 __all__ = [
     "Block",
+    "ContextCache",
+    "Convolution",
     "DecoderBlock",
+    "Experts",
     "FeedForward",
     "GatedFeedForward",
     "KVCache",
@@ -17,6 +24,7 @@ __all__ = [
     "MultiHeadAttention",
     "RMSNorm",
     "Rotary",
+    "Routing",
     "SelfAttention",
     "merge_heads",
     "split_heads",

@@ -15,7 +15,9 @@ from ..ops.arguments import output_alone
 from ..ops.precision import Array
 from ..ops.scaling import DynamicNTK, LongRoPE, Scaling
 from .cache import KVCache
-from .parts import Norm, Seed, generator, linear, rows, sizes, xavier
+from .context import ContextCache
+from .linear import Joined, can_join, linear, plus, products
+from .parts import Norm, Seed, generator, rows, sizes, xavier
 
 Tables = tuple[Array, Array]
 
@@ -122,6 +124,8 @@ class MultiHeadAttention:
         Norms of queries and keys before they are turned: of each head, or of all heads at once, as wide as they are.
     rules : dict
         What belongs to this layer of the arguments of `attention`: window, scale, softcap, bias, ...
+    joined : Joined or None
+        After `join`: W_Q, W_K and W_V as parts of one matrix.
 
     Notes
     -----
@@ -149,6 +153,7 @@ class MultiHeadAttention:
     q_norm: Norm | None = None
     k_norm: Norm | None = None
     rules: dict[str, Any] = field(default_factory=dict)
+    joined: Joined | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def init(
@@ -198,6 +203,7 @@ class MultiHeadAttention:
         *,
         cache: KVCache | None = None,
         positions: Array | Tables | None = None,
+        context_cache: ContextCache | None = None,
         **rules: Any,
     ) -> Array:
         """Attend from each row of `x` to the rows of `context`, or of `x` itself.
@@ -211,6 +217,8 @@ class MultiHeadAttention:
             Remembers the keys and values of earlier calls; `x` continues where they ended.
         positions : (T,) or (*B, T) ndarray, optional
             Where the rows stand, for `rotary`; by default 0, 1, ... or on from the cache. Or ready tables of it.
+        context_cache : ContextCache, optional
+            Keeps the keys and values of `context` for later calls with the same.
         **rules
             mask, bias, causal, window, offset, ...: as in `attention`; they come before the layer's own. With a cache
             the offset follows from it.
@@ -222,9 +230,7 @@ class MultiHeadAttention:
         output_alone(rules)
         x = rows("x", x)
         source = x if context is None else rows("context", context, "(..., Tk, d_context)")
-        q = normed_heads(linear(x, self.W_Q, self.b_Q), self.n_heads, self.q_norm)
-        k = normed_heads(linear(source, self.W_K, self.b_K), self.n_kv_heads or self.n_heads, self.k_norm)
-        v = split_heads(linear(source, self.W_V, self.b_V), self.n_kv_heads or self.n_heads)
+        q, k, v = self._own(x) if context is None else self._across(x, source, context_cache)
         if positions is None:
             positions = np.arange(x.shape[-2]) + (cache.n_seen if cache is not None else 0)
         q_rot = q if self.rotary is None else self.rotary(q, positions)
@@ -236,6 +242,35 @@ class MultiHeadAttention:
         joined = merge_heads(heads)
         output = linear(joined, self.W_O, self.b_O)
         return output
+
+    def join(self) -> None:
+        """Keep W_Q, W_K and W_V side by side in memory, so that one product gives queries, keys and values."""
+        if can_join(self.W_Q, self.W_K, self.W_V):
+            self.joined = Joined(self.W_Q, self.W_K, self.W_V)
+            self.W_Q, self.W_K, self.W_V = self.joined.parts
+
+    def keys_values(self, source: Array) -> tuple[Array, Array]:
+        """Keys (..., Hkv, Tk, d_k), not turned yet, and values (..., Hkv, Tk, d_v) of the rows (..., Tk, d_context)."""
+        return self._keys(linear(source, self.W_K)), self._values(linear(source, self.W_V))
+
+    def _own(self, x: Array) -> tuple[Array, Array, Array]:
+        """Queries, keys and values of the same rows."""
+        q, k, v = products(self.joined, x, self.W_Q, self.W_K, self.W_V)
+        return self._queries(q), self._keys(k), self._values(v)
+
+    def _across(self, x: Array, source: Array, cache: ContextCache | None) -> tuple[Array, Array, Array]:
+        """Queries of the rows of one sequence, keys and values of another's."""
+        keys_values = self.keys_values(source) if cache is None else cache.of(source, self.keys_values)
+        return self._queries(linear(x, self.W_Q)), *keys_values
+
+    def _queries(self, flat: Array) -> Array:
+        return normed_heads(plus(flat, self.b_Q), self.n_heads, self.q_norm)
+
+    def _keys(self, flat: Array) -> Array:
+        return normed_heads(plus(flat, self.b_K), self.n_kv_heads or self.n_heads, self.k_norm)
+
+    def _values(self, flat: Array) -> Array:
+        return split_heads(plus(flat, self.b_V), self.n_kv_heads or self.n_heads)
 
 
 def split_heads(x: Array, n_heads: int) -> Array:

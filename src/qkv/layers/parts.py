@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -13,14 +13,23 @@ from ..errors import ArgumentError, ShapeError
 from ..ops import gelu, layer_norm, rms_norm, silu
 from ..ops.precision import Array, number
 from ..ops.valid import integer
+from .linear import Joined, can_join, linear, plus, products
 
 Seed = int | np.random.Generator
+
+
+def quick_gelu(x: Array) -> Array:
+    """x sigmoid(1.702 x): a rough form of GELU (Hendrycks, Gimpel, arXiv 1606.08415, section 2), which CLIP kept."""
+    slope = x.dtype.type(1.702)
+    return silu(slope * x) / slope
+
 
 ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
     "gelu": gelu,
     "gelu_tanh": partial(gelu, approximate="tanh"),
     "relu": lambda x: np.maximum(x, 0),
     "silu": silu,
+    "quick_gelu": quick_gelu,
 }
 
 
@@ -168,6 +177,8 @@ class GatedFeedForward:
     W_down : (d_ff, d_model) ndarray
     activation : str
     b_gate, b_up, b_down : ndarray or None
+    joined : Joined or None
+        After `join`: W_gate and W_up as parts of one matrix.
     """
 
     W_gate: Array
@@ -177,6 +188,7 @@ class GatedFeedForward:
     b_gate: Array | None = None
     b_up: Array | None = None
     b_down: Array | None = None
+    joined: Joined | None = field(default=None, init=False, repr=False)
 
     @classmethod
     def init(cls, d_model: int, d_ff: int, seed: Seed = 0, activation: str = "silu") -> GatedFeedForward:
@@ -190,17 +202,15 @@ class GatedFeedForward:
         x="*B T d_model", gate="*B T d_ff", up="*B T d_ff", hidden="*B T d_ff", output="*B T d_model",
     )  # fmt: skip
     def __call__(self, x: Array) -> Array:
-        gate = activation(self.activation)(linear(x, self.W_gate, self.b_gate))
-        up = linear(x, self.W_up, self.b_up)
+        to_gate, to_up = products(self.joined, x, self.W_gate, self.W_up)
+        gate = activation(self.activation)(plus(to_gate, self.b_gate))
+        up = plus(to_up, self.b_up)
         hidden = gate * up
         output = linear(hidden, self.W_down, self.b_down)
         return output
 
-
-def linear(x: Array, W: Array, b: Array | None = None) -> Array:
-    """x W + b for every row of `x` (..., d_in); one product for all rows, where NumPy would do one per batch member."""
-    x = number("x", x)
-    if x.ndim == 0 or x.shape[-1] != W.shape[0]:
-        raise ShapeError("width", name="x", size=x.shape[-1] if x.ndim else 0, weights=W.shape, expected=W.shape[0])
-    product = x @ W if x.ndim <= 2 else (x.reshape(-1, x.shape[-1]) @ W).reshape(*x.shape[:-1], W.shape[-1])
-    return product if b is None else product + b
+    def join(self) -> None:
+        """Keep W_gate and W_up side by side in memory, so that one product gives both."""
+        if can_join(self.W_gate, self.W_up):
+            self.joined = Joined(self.W_gate, self.W_up)
+            self.W_gate, self.W_up = self.joined.parts

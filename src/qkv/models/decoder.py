@@ -20,12 +20,18 @@ from ..io.gguf_tokenizer import tokenizer_of
 from ..io.tokenizer import Tokenizer
 from ..layers import Block, KVCache
 from ..layers.parts import Norm
-from ..ops import masks
-from ..ops.masks import Rule
+from ..ops import log_softmax, masks
+from ..ops.biases import Bias
 from ..ops.precision import Array
-from .generate import Asked, generate, stream
+from .asked import Asked
+from .classifying import LastTokenClassifier, classify
+from .drafting import Draft, Drafter
+from .generate import Means, generate, stream
 from .inputs import Given, check_ids, is_text, left_padded, read_given
+from .lens import read_off
+from .prefix import PrefixCache
 from .rotations import Rotations
+from .run import Caches
 from .vocabulary import Head, TokenEmbeddings
 
 
@@ -48,6 +54,8 @@ class Decoder:
         The tokens that end a text or a turn; generation stops at each.
     chat_template : ChatTemplate or None
         How a chat is written for it.
+    classifier : LastTokenClassifier or None
+        The head for whole texts, where the file has one.
     """
 
     embeddings: TokenEmbeddings
@@ -59,6 +67,7 @@ class Decoder:
     tokenizer: Tokenizer | None = None
     end_ids: frozenset[int] = field(default_factory=frozenset)
     chat_template: ChatTemplate | None = None
+    classifier: LastTokenClassifier | None = None
 
     def __repr__(self) -> str:
         shape = f"{len(self.layers)} layers, {self.settings.n_heads} heads, d_model {self.settings.d_model}"
@@ -70,7 +79,10 @@ class Decoder:
         self.chat_template = read_chat_template(directory)
 
     @op(name="decoder", path="", ids="*B T", out="*B T d_model")
-    def forward(self, ids: Array, caches: Sequence[KVCache] | None = None, starts: Array | None = None) -> Array:
+    def forward(
+        self, ids: Array, caches: Sequence[KVCache] | None = None, starts: Array | None = None,
+        streams: dict[str, Array] | None = None,
+    ) -> Array:  # fmt: skip
         """Hidden states after the last norm, unchecked.
 
         Parameters
@@ -80,6 +92,8 @@ class Decoder:
             One per layer, from `new_caches`: `ids` continue what they remember.
         starts : (...) ndarray of int, optional
             How much padding stands on the left of each sequence.
+        streams : dict, optional
+            Is given the residual stream before the layers and after each.
 
         Returns
         -------
@@ -98,10 +112,15 @@ class Decoder:
         x = self.embeddings(ids, positions)
         turning = self._rotations.tables(positions, x.dtype)
         causal = ids.shape[-1] > 1  # a single token comes after all that a cache holds
+        if streams is not None:
+            streams["embeddings.out"] = x
         for i, layer in enumerate(self.layers):
             cache = caches[i] if caches else None
             at = turning.get(layer.attention.rotary, positions)
-            x = layer(x, causal=causal, positions=at, cache=cache, mask=_after_padding(starts, cache))
+            padding = _after_padding(starts, cache, layer.attention.rules.get("bias"))
+            x = layer(x, causal=causal, positions=at, cache=cache, **padding)
+            if streams is not None:
+                streams[f"layers.{i}.resid_post"] = x
         out = x if self.norm is None else self.norm(x)
         return out
 
@@ -121,9 +140,18 @@ class Decoder:
     def _rotations(self) -> Rotations:
         return Rotations.of(self.layers, self.settings.d_k)
 
-    def new_caches(self) -> list[KVCache]:
-        """Empty caches, one per layer; a layer with a window forgets what no later token can see."""
-        return [KVCache(layer.attention.rules.get("window")) for layer in self.layers]  # type: ignore[union-attr]
+    def new_caches(self, kv_dtype: str | None = None, *, forget: bool = True) -> Caches:
+        """Empty caches, one per layer.
+
+        Parameters
+        ----------
+        kv_dtype : {"float16", "int8"}, optional
+            Keep keys and values in fewer bits: see `KVCache`.
+        forget : bool
+            A layer with a window forgets what no later token can see. Otherwise it keeps all, and can go back.
+        """
+        windows = (layer.attention.rules.get("window") if forget else None for layer in self.layers)
+        return Caches(KVCache(window, dtype=kv_dtype) for window in windows)
 
     def __call__(self, given: Given) -> Any:
         """The hidden states after the last layer and its norm.
@@ -146,7 +174,7 @@ class Decoder:
             is cut.
         """
         sequences, single = self.read(given)
-        hidden = self._hidden(sequences)
+        hidden = self.hidden(sequences)
         return hidden[0] if single else hidden
 
     def logits(self, given: Given, caches: Sequence[KVCache] | None = None) -> Any:
@@ -164,22 +192,98 @@ class Decoder:
         -------
         (T, vocab_size) ndarray, or a list of them
         """
+        self.head.matrix()
         sequences, single = self.read(given, seen=caches[0].n_seen if caches else 0)
         if caches is not None and not single:
             expected = "one sequence, for it has caches"
             raise ArgumentError("model_input", name="the input", expected=expected, what="a list")
-        logits = [self.head(hidden) for hidden in self._hidden(sequences, caches)]
+        logits = [self.head(hidden) for hidden in self.hidden(sequences, caches)]
         return logits[0] if single else logits
 
-    def generate(self, prompt: Given, **how: Any) -> Any:
+    def classify(self, given: Given) -> Any:
+        """The labels of a text.
+
+        Parameters
+        ----------
+        given : str, (T,) array_like of int, or a list of such
+
+        Returns
+        -------
+        dict of str to float, or a list of them
+            By label: probabilities that sum to 1, or one for each label by itself where several may fit; of a
+            regression the number itself. Which of them, `model.settings.classifier.problem` says.
+
+        Raises
+        ------
+        FileError
+            no_labels when the model has no head for whole texts.
+        ArgumentError
+            As a call, and for a pair of texts.
+        """
+        return classify(self, given)
+
+    def lens(self, given: Given, top: int = 5) -> Any:
+        """What the model would say if it stopped after each of its layers.
+
+        Parameters
+        ----------
+        given : str, (T,) array_like of int, or a list of such
+        top : int
+            How many tokens are kept of each place.
+
+        Returns
+        -------
+        Lens, or a list of them
+            The last of its places is what the model says in the end.
+
+        Examples
+        --------
+        >>> import qkv
+        >>> lens = qkv.load("tests/data/tiny/llama").lens([3, 1, 4])
+        >>> lens.places[0], lens.places[-1], lens.tokens.shape
+        ('embeddings.out', 'layers.2.resid_post', (4, 3, 5))
+        """
+        self.head.matrix()
+        sequences, single = self.read(given)
+        found = []
+        for ids in sequences:
+            streams: dict[str, Array] = {}
+            self.forward(ids, streams=streams)
+            found.append(read_off(self.read_stream, ids, streams, top))
+        return found[0] if single else found
+
+    def read_stream(self, stream: Array) -> Array:
+        """The logits of what stands in the residual stream, as if no layer came after it."""
+        return self.head(stream if self.norm is None else self.norm(stream))
+
+    def generate(
+        self,
+        prompt: Given,
+        *,
+        draft: Decoder | Drafter | None = None,
+        n_draft: int | None = None,
+        cache: PrefixCache | None = None,
+        kv_dtype: str | None = None,
+        **how: Any,
+    ) -> Any:
         """Continue a prompt.
 
         Parameters
         ----------
         prompt : str, (T,) array_like of int, or a list of such
             A list is computed together; each gets what it would get alone.
+        draft : Decoder, Draft or Lookup, optional
+            A smaller model that proposes tokens, or what follows the last ones further up in the text. The text is that
+            without it, or one of the same distribution; only sooner.
+        n_draft : int, optional
+            How many tokens a draft model proposes at once (4).
+        cache : PrefixCache, optional
+            What both this prompt and the last sequence begin with is not computed again. For one prompt.
+        kv_dtype : {"float16", "int8"}, optional
+            Keep keys and values in fewer bits, with a small error.
         **how
-            max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, stop, seed, slide: see `Asked`.
+            max_new_tokens, temperature, top_k, top_p, min_p, repetition_penalty, stop, seed, slide, n_beams,
+            length_penalty, early_stopping: see `Asked`.
 
         Returns
         -------
@@ -189,27 +293,64 @@ class Decoder:
         Raises
         ------
         ArgumentError
-            For a prompt that cannot be read, a setting outside its range, or more tokens than the model has
-            positions, unless `slide=True`.
+            For a prompt that cannot be read, a setting outside its range, settings that exclude each other, or more
+            tokens than the model has positions, unless `slide=True`.
         """
-        asked = Asked(**how)
+        asked, means = Asked(**how), _means(draft, n_draft, cache, kv_dtype)
+        self.head.matrix()
         sequences, single = self.read(prompt, slide=asked.slide)
-        found = generate(self, sequences, asked, as_text=is_text(prompt))
+        found = generate(self, sequences, asked, is_text(prompt), means)
         return found[0] if single else found
 
-    def stream(self, prompt: Given, **how: Any) -> Iterator[Any]:
-        """As `generate`, for one prompt, piece by piece.
+    def stream(
+        self,
+        prompt: Given,
+        *,
+        draft: Decoder | Drafter | None = None,
+        n_draft: int | None = None,
+        cache: PrefixCache | None = None,
+        kv_dtype: str | None = None,
+        **how: Any,
+    ) -> Iterator[Any]:
+        """As `generate`, for one prompt, piece by piece; of beams all comes at the end.
 
         Yields
         ------
         str or int
             Text in whole characters, as soon as it is certain; or ids, for a prompt of ids.
         """
-        asked = Asked(**how)
+        asked, means = Asked(**how), _means(draft, n_draft, cache, kv_dtype)
+        self.head.matrix()
         sequences, single = self.read(prompt, slide=asked.slide)
         if not single:
             raise ArgumentError("model_input", name="the input", expected="one prompt", what="a list")
-        return stream(self, sequences[0], asked, as_text=is_text(prompt))
+        return stream(self, sequences[0], asked, is_text(prompt), means)
+
+    def score(self, prompt: Given, continuation: Given) -> Array:
+        """How likely the model finds each token of a continuation, given all before it.
+
+        Parameters
+        ----------
+        prompt, continuation : str or (T,) array_like of int
+            Text is read by the tokenizer, each of the two by itself, the continuation without special tokens.
+
+        Returns
+        -------
+        (n,) ndarray
+            Log-probabilities, float64. The perplexity is `np.exp(-model.score(...).mean())`.
+
+        Examples
+        --------
+        >>> import qkv
+        >>> model = qkv.load("tests/data/tiny/llama")
+        >>> model.score([3, 1, 4, 1, 5], [40, 25]).round(2)
+        array([-2.24, -1.69])
+        """
+        before = self.read_one("the prompt", prompt)
+        after = self.read_one("the continuation", continuation, special_tokens=False)
+        logits = self.logits(np.concatenate([before, after]))[len(before) - 1 : -1]
+        chosen: Array = log_softmax(logits.astype(np.float64))[np.arange(len(after)), after]
+        return chosen
 
     def chat_prompt(self, messages: Sequence[Mapping[str, Any]], *, answer: bool = True) -> str:
         """A chat as the text to continue, by the template that came with the model.
@@ -241,22 +382,32 @@ class Decoder:
             text = text.removeprefix(start)
         return text
 
-    def read(self, given: Given, seen: int = 0, slide: bool = False) -> tuple[list[Array], bool]:
+    def read(
+        self, given: Given, seen: int = 0, slide: bool = False, special_tokens: bool = True
+    ) -> tuple[list[Array], bool]:
         """Token ids, checked, and whether it was one sequence, not a list; `seen` tokens came before them."""
         n_special = 0
 
         def encode(text: str) -> list[int]:
             nonlocal n_special
             tokenizer = self.tokenizer or tokenizer_of(self.directory or Path())
-            n_special = tokenizer.n_special_tokens
-            return tokenizer.encode(text)
+            n_special = tokenizer.n_special_tokens if special_tokens else 0
+            return tokenizer.encode(text, special_tokens=special_tokens)
 
         sequences, single = read_given(given, encode)
         limit = None if slide or self.settings.n_positions is None else self.settings.n_positions - seen
         check_ids(sequences, self.settings.vocab_size, limit, n_special)
         return sequences, single
 
-    def _hidden(self, sequences: Sequence[Array], caches: Sequence[KVCache] | None = None) -> list[Array]:
+    def read_one(self, name: str, given: Given, special_tokens: bool = True) -> Array:
+        """Token ids of one sequence, checked."""
+        sequences, single = self.read(given, special_tokens=special_tokens)
+        if not single:
+            raise ArgumentError("model_input", name=name, expected="one sequence", what="a list")
+        return sequences[0]
+
+    def hidden(self, sequences: Sequence[Array], caches: Sequence[KVCache] | None = None) -> list[Array]:
+        """The hidden states of sequences that `read` has checked, computed as one batch."""
         if len(sequences) == 1:
             return [self.forward(sequences[0], caches)]
         ids, starts = left_padded(sequences)
@@ -264,9 +415,19 @@ class Decoder:
         return [row[start:] for row, start in zip(hidden, starts)]
 
 
-def _after_padding(starts: Array | None, cache: KVCache | None) -> Rule | None:
+def _means(
+    draft: Decoder | Drafter | None, n_draft: int | None, cache: PrefixCache | None, kv_dtype: str | None
+) -> Means:
+    if n_draft is not None and not isinstance(draft, Decoder):
+        raise ArgumentError("unused", name="n_draft", reason="draft is no model")
+    proposing = Draft(draft, 4 if n_draft is None else n_draft) if isinstance(draft, Decoder) else draft
+    return Means(proposing, cache, kv_dtype)
+
+
+def _after_padding(starts: Array | None, cache: KVCache | None, bias: Bias | None) -> dict[str, Any]:
     """No key of the padding may be looked at; keys are counted from the first that the cache still holds."""
     if starts is None:
-        return None
+        return {}
     forgotten = 0 if cache is None else cache.n_seen - cache.length
-    return ~masks.padding(np.maximum(starts - forgotten, 0))
+    rules: dict[str, Any] = {"mask": ~masks.padding(np.maximum(starts - forgotten, 0))}
+    return rules if bias is None or bias.relative else rules | {"bias": bias.shifted(starts - forgotten)}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,71 +13,23 @@ import numpy as np
 from ..contract import op
 from ..errors import ArgumentError
 from ..io.config import Config
+from ..io.encoders import EncoderSettings
+from ..io.masking import gives_segments, read_mask_token
 from ..io.sentence import POOLINGS, SentenceSettings, read_sentence_settings
-from ..io.tokenizer import Tokenizer, read_tokenizer
-from ..io.weights import Settings
-from ..layers import Block, FeedForward, LayerNorm, MultiHeadAttention
+from ..io.tokenizer import Tokenizer
+from ..layers import Block
+from ..layers.parts import Norm
 from ..ops import masks
 from ..ops.precision import Array
+from . import answers
+from .answers import Filling, tokenizer_of
+from .embeddings import Embeddings
+from .heads import Pooler, TaskHead
 from .inputs import Given, batches, check_ids, padded, read_given
+from .pooling import sentence_vector
+from .rotations import Rotations
 
-POOL: dict[str, Callable[[Array], Array]] = {
-    "cls": lambda hidden: hidden[0],
-    "max": lambda hidden: hidden.max(axis=0),
-    "mean": lambda hidden: hidden.mean(axis=0),
-    "mean_sqrt_len": lambda hidden: hidden.sum(axis=0) / np.sqrt(len(hidden), dtype=hidden.dtype),
-}
-
-
-@dataclass(eq=False)
-class Embeddings:
-    """A vector for each token: which word it is, where it stands, to which segment it belongs.
-
-    Attributes
-    ----------
-    W_word : (vocab_size, d_model) ndarray
-    W_position : (n_positions, d_model) ndarray
-    W_type : (n_types, d_model) ndarray
-    norm : LayerNorm
-    """
-
-    W_word: Array
-    W_position: Array
-    W_type: Array
-    norm: LayerNorm
-
-    @op(
-        name="embeddings",
-        word="*B T d_model", position="T d_model", segment="*B T d_model", summed="*B T d_model", out="*B T d_model",
-    )  # fmt: skip
-    def __call__(self, ids: Array, types: Array | None = None) -> Array:
-        """Vectors (..., T, d_model) of `ids` (..., T); `types` (..., T) are the segments, 0 by default."""
-        word = self.W_word[ids]
-        position = self.W_position[: ids.shape[-1]]
-        segment = self.W_type[np.zeros_like(ids) if types is None else types]
-        summed = word + segment + position
-        out = self.norm(summed)
-        return out
-
-
-@dataclass(eq=False)
-class Pooler:
-    """The first token's vector once more through a matrix: what BERT was trained to classify pairs of sentences by.
-
-    Attributes
-    ----------
-    W : (d_model, d_model) ndarray
-    b : (d_model,) ndarray
-    """
-
-    W: Array
-    b: Array
-
-    @op(name="pooler", first="*B d_model", out="*B d_model")
-    def __call__(self, hidden: Array) -> Array:
-        first = hidden[..., 0, :]
-        out = np.tanh(first @ self.W + self.b)
-        return out
+HEADS = ("masked_lm", "classifier", "detector")
 
 
 @dataclass(eq=False)
@@ -87,15 +40,23 @@ class Encoder:
     ----------
     embeddings : Embeddings
     layers : list of Block
-    settings : Settings
+    settings : EncoderSettings
+    norm : LayerNorm or None
+        Of what the last layer gives, where the layers are "pre".
     pooler : Pooler or None
         Loaded where the file has one; `model(...)` does not use it.
+    masked_lm, classifier, detector : TaskHead or None
+        The heads that stand in the file: for `logits` and `fill`, for `classify`, for `replaced`.
     directory : Path or None
         Where it was loaded from.
     tokenizer : Tokenizer or None
         `model.tokenizer.encode`, `.decode`, `.tokens`.
     sentence : SentenceSettings or None
         What `encode` does.
+    mask_token : str or None
+        What stands for a hidden word.
+    segments : bool
+        Whether the model's files give it the segments of a pair of texts.
 
     Notes
     -----
@@ -104,47 +65,50 @@ class Encoder:
 
     embeddings: Embeddings
     layers: list[Block]
-    settings: Settings
+    settings: EncoderSettings
+    norm: Norm | None = None
     pooler: Pooler | None = None
+    masked_lm: TaskHead | None = None
+    classifier: TaskHead | None = None
+    detector: TaskHead | None = None
     directory: Path | None = None
     tokenizer: Tokenizer | None = None
     sentence: SentenceSettings | None = None
+    mask_token: str | None = None
+    segments: bool = True
 
     def __repr__(self) -> str:
         shape = f"{len(self.layers)} layers, {self.settings.n_heads} heads, d_model {self.settings.d_model}"
         return f"<{type(self).__name__}: {shape}>"
 
-    @classmethod
-    def from_weights(cls, settings: Settings, weights: dict[str, Any]) -> Encoder:
-        """The model of these settings and of weights in nested dicts, by the names of the fields."""
-
-        def norm(part: dict[str, Array]) -> LayerNorm:
-            return LayerNorm(**part, eps=settings.eps)
-
-        layers = [
-            Block(
-                MultiHeadAttention(**layer["attention"], n_heads=settings.n_heads),
-                FeedForward(**layer["feed_forward"], activation=settings.activation),
-                norm(layer["norm_1"]), norm(layer["norm_2"]), order="post",
-            )
-            for layer in weights["layers"].values()
-        ]  # fmt: skip
-        table = weights["embeddings"]
-        embeddings = Embeddings(table["W_word"], table["W_position"], table["W_type"], norm(table["norm"]))
-        return cls(embeddings, layers, settings, Pooler(**weights["pooler"]) if "pooler" in weights else None)
-
     def read_beside(self, directory: Path, config: Config) -> None:
-        """What files beside the weights say: how the vectors of tokens become one of the sentence."""
+        """What files beside the weights say: how vectors of tokens become one, and what a mask is called."""
         self.sentence = read_sentence_settings(directory, self.settings.d_model)
+        self.mask_token = read_mask_token(directory, self.tokenizer)
+        self.segments = gives_segments(directory)
 
     @op(name="encoder", path="", ids="*B T", out="*B T d_model")
     def forward(self, ids: Array, types: Array | None = None, **rules: Any) -> Array:
         """Hidden states (..., T, d_model) of `ids` (..., T), unchecked; `rules` go to each layer's attention."""
         x = self.embeddings(ids, types)
+        positions = np.arange(ids.shape[-1])
+        turning = self._rotations.tables(positions, x.dtype)
         for layer in self.layers:
-            x = layer(x, **rules)
-        out = x
+            x = layer(x, positions=turning.get(layer.attention.rotary, positions), **rules)
+        out = x if self.norm is None else self.norm(x)
         return out
+
+    @cached_property
+    def _rotations(self) -> Rotations:
+        return Rotations.of(self.layers, self.settings.d_k)
+
+    def head(self, name: str) -> TaskHead:
+        """One of the heads `masked_lm`, `classifier`, `detector`; one line where the file has no such head."""
+        found: TaskHead | None = getattr(self, name)
+        if found is None:
+            there = [other for other in HEADS if getattr(self, other) is not None]
+            raise ArgumentError("no_task_head", head=name, there=", ".join(there) or "-")
+        return found
 
     def __call__(self, given: Given) -> Any:
         """The hidden states of the last layer.
@@ -166,8 +130,90 @@ class Encoder:
             For no token at all, an id outside the vocabulary, or more tokens than the model has positions: nothing
             is cut.
         """
-        sequences, single = self._read(given)
-        return self.forward(sequences[0]) if single else self._run_batch(sequences)
+        sequences, single = self.read(given)
+        return self.forward(sequences[0]) if single else self.run_batch(sequences)
+
+    def logits(self, given: Given) -> Any:
+        """For each token, a number for every word of the vocabulary that may stand in its place.
+
+        Parameters
+        ----------
+        given : str, (T,) array_like of int, or a list of such
+            As in a call of the model.
+
+        Returns
+        -------
+        (T, vocab_size) ndarray, or a list of them
+
+        Raises
+        ------
+        ArgumentError
+            no_task_head when the file has no masked-LM head, else as a call.
+        """
+        head = self.head("masked_lm")
+        hidden = self(given)
+        return [head(rows) for rows in hidden] if isinstance(hidden, list) else head(hidden)
+
+    def fill(self, text: str, top: int = 5) -> list[list[Filling]]:
+        """What may stand where a text has masks.
+
+        Parameters
+        ----------
+        text : str
+            With `[MASK]`, or the model's own mask token, where a token is hidden.
+        top : int
+            How many are given of each.
+
+        Returns
+        -------
+        list of list of Filling
+            For each mask, in order, the likeliest tokens first. Each mask is filled on its own, while the others stay
+            hidden.
+
+        Raises
+        ------
+        ArgumentError
+            For a text that is empty, too long or without a mask, and no_task_head.
+        FileError
+            When the model has no tokenizer, or its files name no mask token.
+        """
+        return answers.fill(self, text, top)
+
+    def classify(self, given: Any) -> Any:
+        """The labels of a text, or of a pair of texts.
+
+        Parameters
+        ----------
+        given : str, (str, str), (T,) array_like of int, or a list of such
+            A tuple of two texts is a pair, read as one sequence with the segments that the tokenizer gives; a list of
+            texts is several texts.
+
+        Returns
+        -------
+        dict of str to float, or a list of them
+            By label: probabilities that sum to 1, or one for each label by itself where several may fit; of a
+            regression the number itself. Which of them, `model.settings.classifier.problem` says.
+
+        Raises
+        ------
+        ArgumentError
+            As a call, and no_task_head.
+        """
+        return answers.classify(self, given)
+
+    def replaced(self, given: Given) -> Any:
+        """For each token, how likely it is that another stood there: what ELECTRA's discriminator was trained to see.
+
+        Parameters
+        ----------
+        given : str, (T,) array_like of int, or a list of such
+            As in a call of the model.
+
+        Returns
+        -------
+        (T,) ndarray, or a list of them
+        """
+        return answers.replaced(self, given)
 
     def encode(self, given: Given, batch_size: int = 32, *, pooling: str | None = None) -> Array:
         """One vector for each text, by the model's own sentence-transformers files.
@@ -193,25 +239,27 @@ class Encoder:
         width = self.settings.d_model * len(rule.poolings)
         if isinstance(given, list | tuple | np.ndarray) and len(given) == 0:
             return np.empty((0, width), np.float32)
-        sequences, single = self._read(given, rule)
+        sequences, single = self.read(given, rule)
         vectors = np.empty((len(sequences), width), np.float32)
         for batch in batches(sequences, batch_size):
-            for index, hidden in zip(batch, self._run_batch([sequences[index] for index in batch])):
+            for index, hidden in zip(batch, self.run_batch([sequences[index] for index in batch])):
                 vectors[index] = sentence_vector(hidden, rule)
         return vectors[0] if single else vectors
 
-    def _run_batch(self, sequences: Sequence[Array]) -> list[Array]:
+    def run_batch(self, sequences: Sequence[Array], types: Sequence[Array] | None = None) -> list[Array]:
+        """Hidden states (T, d_model) of sequences of ids, unchecked, each as if it were alone."""
         ids, lengths = padded(sequences)
+        segments = None if types is None else padded(types)[0]
         mask = None if (lengths == lengths[0]).all() else masks.padding(lengths)
-        return [hidden[:length] for hidden, length in zip(self.forward(ids, mask=mask), lengths)]
+        return [hidden[:length] for hidden, length in zip(self.forward(ids, segments, mask=mask), lengths)]
 
-    def _read(self, given: Given, rule: SentenceSettings | None = None) -> tuple[list[Array], bool]:
-        """Token ids, checked; text is cut only by a `rule` that says so."""
+    def read(self, given: Given, rule: SentenceSettings | None = None) -> tuple[list[Array], bool]:
+        """Token ids, checked, and whether it was one sequence, not a list; only a `rule` that says so cuts text."""
         n_special = 0
 
         def encode(text: str) -> list[int]:
             nonlocal n_special
-            tokenizer = self.tokenizer or read_tokenizer(self.directory or Path())
+            tokenizer = tokenizer_of(self)
             n_special = tokenizer.n_special_tokens
             if rule is None:
                 return tokenizer.encode(text)
@@ -231,17 +279,3 @@ class Encoder:
         if rule is None:
             raise ArgumentError("no_pooling", path=self.directory, choices=choices)
         return rule
-
-
-def sentence_vector(hidden: Array, rule: SentenceSettings) -> Array:
-    """The vectors (T, d_model) of a text's tokens as one (d,), special tokens included.
-
-    Examples
-    --------
-    >>> sentence_vector(np.array([[1.0, 6.0], [5.0, 2.0]]), SentenceSettings(("mean",), normalized=True))
-    array([0.6, 0.8])
-    """
-    vector = np.concatenate([POOL[name](hidden) for name in rule.poolings])
-    if rule.normalized:
-        vector = vector / max(float(np.linalg.norm(vector)), 1e-12)  # as torch.nn.functional.normalize
-    return vector

@@ -6,34 +6,57 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import FileError
+from ..io.bart import BART, MARIAN, MBART
 from ..io.bert import BERT
 from ..io.bloom import BLOOM
+from ..io.clip import CLIP as CLIP_FAMILY
 from ..io.config import Config
+from ..io.deepseek import DEEPSEEK_V2, DEEPSEEK_V3
+from ..io.distilbert import DISTILBERT
+from ..io.electra import ELECTRA
 from ..io.falcon import FALCON
-from ..io.gemma import GEMMA2, GEMMA3
+from ..io.gemma import GEMMA, GEMMA2, GEMMA3
 from ..io.gpt2 import GPT2
 from ..io.gpt_neox import GPT_NEOX
+from ..io.gpt_oss import GPT_OSS
 from ..io.llama import LLAMA
 from ..io.mistral import MISTRAL
+from ..io.mixtral import MIXTRAL
+from ..io.modernbert import MODERNBERT
 from ..io.olmo2 import OLMO2
 from ..io.opt import OPT
 from ..io.phi3 import PHI3
 from ..io.qwen import QWEN2, QWEN3
+from ..io.qwen_moe import QWEN2_MOE, QWEN3_MOE
+from ..io.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
 from ..io.smollm3 import SMOLLM3
+from ..io.t5 import MT5, T5
+from ..io.vit import VIT
 from ..io.weights import Family
+from ..io.whisper import WHISPER
 from .build import decoder_from_weights
+from .build_encoder import encoder_from_weights
+from .build_seq2seq import encoder_decoder_from_weights
+from .clip import CLIP
 from .decoder import Decoder
 from .encoder import Encoder
+from .seq2seq import EncoderDecoder
+from .vision import ImageEncoder
 
-Model = Encoder | Decoder
+Model = Encoder | Decoder | EncoderDecoder | ImageEncoder | CLIP
 Build = Callable[[Any, dict[str, Any]], Model]
-ENCODERS = (BERT,)
+ENCODERS = (BERT, ROBERTA, XLM_ROBERTA, CAMEMBERT, DISTILBERT, ELECTRA, MODERNBERT)
 DECODERS = (
-    GPT2, GPT_NEOX, OPT, BLOOM, FALCON, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA2, GEMMA3, PHI3, OLMO2, SMOLLM3,
+    GPT2, GPT_NEOX, OPT, BLOOM, FALCON, LLAMA, MISTRAL, QWEN2, QWEN3, GEMMA, GEMMA2, GEMMA3, PHI3, OLMO2, SMOLLM3,
+    MIXTRAL, QWEN2_MOE, QWEN3_MOE, GPT_OSS, DEEPSEEK_V2, DEEPSEEK_V3,
 )  # fmt: skip
+SEQ2SEQ = (T5, MT5, BART, MBART, MARIAN, WHISPER)
 FAMILIES: dict[str, tuple[Family[Any], Build]] = {
-    **{family.model_type: (family, Encoder.from_weights) for family in ENCODERS},
+    **{family.model_type: (family, encoder_from_weights) for family in ENCODERS},
+    VIT.model_type: (VIT, ImageEncoder.from_weights),
+    CLIP_FAMILY.model_type: (CLIP_FAMILY, CLIP.from_weights),
     **{family.model_type: (family, decoder_from_weights) for family in DECODERS},
+    **{family.model_type: (family, encoder_decoder_from_weights) for family in SEQ2SEQ},
 }
 
 

@@ -11,70 +11,57 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..io.gguf_tokenizer import tokenizer_of
-from ..layers import KVCache
+from ..layers.kept import PACKINGS
 from ..ops.precision import Array
-from . import sampling
-from .inputs import left_padded
+from . import beams, drafting
+from .asked import Asked, pick
+from .prefix import PrefixCache
+from .run import Run
 from .text import Writer
 
 if TYPE_CHECKING:
     from .decoder import Decoder
 
+__all__ = ["Asked", "Means", "generate", "pick", "stream"]
 
-@dataclass(frozen=True)
-class Asked:
-    """How to continue.
+
+@dataclass
+class Means:
+    """With what to continue: none of it changes the result, but for the rounding of `kv_dtype`.
 
     Attributes
     ----------
-    max_new_tokens : int
-    temperature : float
-        0: always the likeliest token. Otherwise one is drawn.
-    top_k : int or None
-    top_p, min_p : float or None
-        Which tokens may be drawn, in this order after the temperature: see `qkv.models.sampling`.
-    repetition_penalty : float
-        1: none. Counts before everything else.
-    stop : str or sequence of str
-        Texts at which to stop. They are not given out; of ids, the one that completed the text is.
-    seed : int or None
-        None: another result each time. In a batch each sequence is drawn as it would be alone.
-    slide : bool
-        Once the model's positions are used up, forget the older half and go on; by default that is refused beforehand.
+    draft : Draft, Lookup or None
+        Who proposes tokens for the model to check several at once.
+    cache : PrefixCache or None
+        What the model has read before.
+    kv_dtype : {"float16", "int8"} or None
+        How keys and values are kept: see `KVCache`.
     """
 
-    max_new_tokens: int = 128
-    temperature: float = 0.0
-    top_k: int | None = None
-    top_p: float | None = None
-    min_p: float | None = None
-    repetition_penalty: float = 1.0
-    stop: str | Sequence[str] = ()
-    seed: int | None = None
-    slide: bool = False
+    draft: drafting.Drafter | None = None
+    cache: PrefixCache | None = None
+    kv_dtype: str | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("max_new_tokens", 0), ("top_k", 1), ("seed", 0)):
-            value = getattr(self, name)
-            whole = isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
-            if not whole and (value is not None or name == "max_new_tokens"):
-                raise ArgumentError("number", name=name, expected=f"an integer of at least {least}", value=value)
-        for name in ("top_p", "min_p"):
-            if (value := getattr(self, name)) is not None and not (_is_number(value) and 0 <= value <= 1):
-                raise ArgumentError("number", name=name, expected="from 0 to 1", value=value)
-        if not (_is_number(self.temperature) and self.temperature >= 0):
-            raise ArgumentError("number", name="temperature", expected="a number of at least 0", value=self.temperature)
-        if not (_is_number(self.repetition_penalty) and self.repetition_penalty > 0):
-            value = self.repetition_penalty
-            raise ArgumentError("number", name="repetition_penalty", expected="a number above 0", value=value)
-        words = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-        if not all(isinstance(word, str) and word for word in words):
-            raise ArgumentError("model_input", name="stop", expected="text, or a list of texts", what=repr(self.stop))
-        object.__setattr__(self, "stop", words)
+        if self.kv_dtype is not None and self.kv_dtype not in PACKINGS:
+            raise ArgumentError("choice", name="kv_dtype", choices=", ".join((*PACKINGS, "None")), value=self.kv_dtype)
 
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float | np.floating) and not isinstance(value, bool) and bool(np.isfinite(value))
+    def check(self, model: Decoder, n_sequences: int, asked: Asked) -> None:
+        """All of it fits the model, what is asked for, and each other."""
+        for name, other, given in (
+            ("draft", "slide", asked.slide), ("draft", "n_beams", asked.n_beams > 1),
+            ("cache", "kv_dtype", self.kv_dtype is not None), ("cache", "n_beams", asked.n_beams > 1),
+        ):  # fmt: skip
+            if given and getattr(self, name) is not None:
+                raise ArgumentError("together", one=name, other=other)
+        if self.cache is not None:
+            self.cache.check(model)
+            if n_sequences > 1:
+                raise ArgumentError("model_input", name="the input", expected="one prompt, for it has a cache",
+                                    what="a list")  # fmt: skip
+        if self.draft is not None:
+            self.draft.check(model)
 
 
 @dataclass
@@ -103,25 +90,25 @@ class _Row:
             self.pieces.append(self.writer.finish())
 
 
-def generate(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool) -> list[Any]:
+def generate(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool, means: Means) -> list[Any]:
     """The continuation of each sequence, computed together."""
-    rows = _rows(model, sequences, asked, as_text)
-    for _ in _steps(model, rows, asked):
+    rows = _rows(model, sequences, asked, as_text, means)
+    for _ in _steps(model, rows, asked, means):
         pass
     for row in rows:
         row.finish()
     return ["".join(row.pieces) if as_text else row.new for row in rows]
 
 
-def stream(model: Decoder, sequence: Array, asked: Asked, as_text: bool) -> Iterator[Any]:
+def stream(model: Decoder, sequence: Array, asked: Asked, as_text: bool, means: Means) -> Iterator[Any]:
     """The continuation of one sequence, piece by piece."""
-    rows = _rows(model, [sequence], asked, as_text)  # what is wrong is said before the first piece is asked for
-    return _pieces(model, rows, asked, as_text)
+    rows = _rows(model, [sequence], asked, as_text, means)  # what is wrong is said before the first piece is asked for
+    return _pieces(model, rows, asked, as_text, means)
 
 
-def _pieces(model: Decoder, rows: list[_Row], asked: Asked, as_text: bool) -> Iterator[Any]:
+def _pieces(model: Decoder, rows: list[_Row], asked: Asked, as_text: bool, means: Means) -> Iterator[Any]:
     row, given = rows[0], 0
-    for _ in _steps(model, rows, asked):
+    for _ in _steps(model, rows, asked, means):
         found: Sequence[Any] = row.pieces if as_text else row.new
         yield from (piece for piece in found[given:] if piece != "")
         given = len(found)
@@ -130,7 +117,8 @@ def _pieces(model: Decoder, rows: list[_Row], asked: Asked, as_text: bool) -> It
         yield row.pieces[-1]
 
 
-def _rows(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool) -> list[_Row]:
+def _rows(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool, means: Means) -> list[_Row]:
+    means.check(model, len(sequences), asked)
     limit = model.settings.n_positions
     for ids in sequences:
         if limit is not None and not asked.slide and len(ids) + asked.max_new_tokens > limit:
@@ -148,16 +136,23 @@ def _rows(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: boo
     ]  # fmt: skip
 
 
-def _steps(model: Decoder, rows: list[_Row], asked: Asked) -> Iterator[None]:
-    """Give every row its next token, again and again; a row that has ended goes along until all have."""
-    limit, run = model.settings.n_positions, _Run(model)
-    for step in range(asked.max_new_tokens):
+def _steps(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
+    """Give every row its next tokens, again and again."""
+    if asked.n_beams > 1:
+        return _best(model, rows, asked, means)
+    if means.draft is not None:
+        return _drafted(model, rows, asked, means)
+    return _one_by_one(model, rows, asked, means)
+
+
+def _one_by_one(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
+    """One token for every row at each step; a row that has ended goes along until all have."""
+    limit, run = model.settings.n_positions, Run(model, means.kv_dtype)
+    cache = None if means.cache is None else means.cache.begin()
+    for _ in range(asked.max_new_tokens):
         for row in rows:
             row.context = _fitted(row.context, limit)
-        if step == 0 or not run.can_go_on([len(row.context) for row in rows]):
-            logits = run.start([row.context for row in rows])
-        else:
-            logits = run.go_on([row.context[-1] for row in rows])
+        logits = run.logits([row.context for row in rows]) if cache is None else cache.logits(rows[0].context)
         for row, last in zip(rows, logits):
             token = pick(last, row.prompt + row.new, asked, row.rng)
             if not row.done:
@@ -168,53 +163,28 @@ def _steps(model: Decoder, rows: list[_Row], asked: Asked) -> Iterator[None]:
             return
 
 
+def _drafted(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
+    """One row after the other, for in each another number of proposals is accepted."""
+    assert means.draft is not None
+    for row in rows:
+        cache = (PrefixCache(model, means.kv_dtype) if means.cache is None else means.cache).begin()
+        tokens = drafting.tokens(cache, means.draft.begin(), row.context, asked, row.rng)
+        for _, token in zip(range(asked.max_new_tokens), tokens):
+            row.take(token, token in model.end_ids)
+            yield
+            if row.done:
+                break
+
+
+def _best(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
+    """All that beams have found, at once."""
+    found = beams.search(model, [row.context for row in rows], asked, means.kv_dtype)
+    for row, best in zip(rows, found):
+        for token in best[0].ids:
+            row.take(token, is_end=False)
+    yield
+
+
 def _fitted(ids: list[int], limit: int | None) -> list[int]:
     """The newer half, where they are more than the model has positions."""
     return ids if limit is None or len(ids) <= limit else ids[-max(1, limit - limit // 2) :]
-
-
-class _Run:
-    """A batch in the model: its caches, and the padding before each row."""
-
-    def __init__(self, model: Decoder) -> None:
-        self._model = model
-        self._caches: list[KVCache] = []
-        self._starts: Array | None = None
-        self._lengths: list[int] = []
-
-    def can_go_on(self, lengths: Sequence[int]) -> bool:
-        """Whether each row only grew by one token, which is turned as those before it were."""
-        grown, regime = [length + 1 for length in self._lengths], self._model.regime
-        return list(lengths) == grown and all(regime(length - 1) == regime(length) for length in lengths)
-
-    def start(self, contexts: Sequence[Sequence[int]]) -> Array:
-        """The logits (B, vocab_size) after the last token of each row, from the beginning."""
-        ids, starts = left_padded([np.array(context, np.intp) for context in contexts])
-        self._caches, self._starts = self._model.new_caches(), starts if starts.any() else None
-        self._lengths = [len(context) for context in contexts]
-        return self._last(ids)
-
-    def go_on(self, tokens: Sequence[int]) -> Array:
-        self._lengths = [length + 1 for length in self._lengths]
-        return self._last(np.array(tokens, np.intp)[:, None])
-
-    def _last(self, ids: Array) -> Array:
-        hidden = self._model.forward(ids, self._caches, self._starts)
-        return self._model.head(hidden[:, -1])
-
-
-def pick(logits: Array, seen: Sequence[int], asked: Asked, rng: np.random.Generator) -> int:
-    """The next token: the likeliest, or one that is drawn."""
-    if asked.repetition_penalty != 1:
-        logits = sampling.repetition_penalty(logits, set(seen), asked.repetition_penalty)
-    if asked.temperature == 0:
-        return int(logits.argmax())
-    logits = logits.astype(np.float64)
-    logits = sampling.temperature(logits - logits.max(), asked.temperature)  # the likeliest stays finite: it is 0
-    if asked.top_k is not None:
-        logits = sampling.top_k(logits, asked.top_k)
-    if asked.top_p is not None:
-        logits = sampling.top_p(logits, asked.top_p)
-    if asked.min_p is not None:
-        logits = sampling.min_p(logits, asked.min_p)
-    return sampling.drawn(logits, rng)

@@ -10,19 +10,22 @@ from typing import Any
 from ..errors import FileError, MissingExtraError
 from ..io.chat import ChatTemplate
 from ..io.config import Config
+from ..io.decoders import DecoderSettings, with_head
 from ..io.files import PICKLES, is_pickle, there
-from ..io.gguf import Progress, is_gguf, open_gguf
-from ..io.gguf_models import architecture_of, family_of, read_settings
+from ..io.floats import Dtype, asked_dtype
+from ..io.fp8 import read_block
+from ..io.gguf import is_gguf, open_gguf
+from ..io.gguf_models import family_of, read_settings
 from ..io.gguf_tokenizer import GGUFVocabulary
 from ..io.shards import INDEX
-from ..io.tokenizer import Tokenizer, read_tokenizer
-from ..io.weights import placed, read_weights
+from ..io.tokenizer import Tokenizer, read_tokenizer, tokenizer_file
+from ..io.weights import Progress, placed, read_weights
 from .build import decoder_from_weights
 from .decoder import Decoder
 from .families import family_in
 
 
-def load(path: str | os.PathLike[str], *, progress: Progress | None = None) -> Any:
+def load(path: str | os.PathLike[str], *, dtype: str | None = None, progress: Progress | None = None) -> Any:
     """A model from a directory, or from a GGUF file.
 
     Parameters
@@ -31,46 +34,52 @@ def load(path: str | os.PathLike[str], *, progress: Progress | None = None) -> A
         A GGUF file; or a directory with `config.json`, `model.safetensors` (or its parts and their index) and, to
         read text, `tokenizer.json`; for sentence vectors also the files of sentence-transformers (`modules.json` and
         those it names).
+    dtype : {"float32", "float16", "bfloat16", "float64"}, optional
+        What the weights are kept as in memory, whatever the file holds; by default float32, or float64 where the file
+        has that. With 16 bits, matrices take half the memory, and everything is still computed in float32.
     progress : callable (int, int) -> None, optional
-        Told after each tensor of a GGUF file how many bytes have been read, and how many there are.
+        Told after each tensor how many bytes of the file have been read, and how many there are.
 
     Returns
     -------
-    Encoder or Decoder
-        Its weights in float32 (float64 where the file has float64), also those that a GGUF file holds in fewer bits.
-        Only the encoder is read of a BERT with a head for a task, such as `BertForMaskedLM`.
+    Encoder, Decoder, EncoderDecoder, ImageEncoder or CLIP
+        Of an encoder's heads, those that fill in masks, classify texts or find replaced words are read, no others.
 
     Raises
     ------
+    ArgumentError
+        For another dtype.
     FileError
         One line that names the file and, where there is one, the setting or tensor: nothing is ignored unseen.
     """
-    directory = there(Path(path))
+    kept, directory = asked_dtype(dtype), there(Path(path))
     if directory.is_file() and is_gguf(directory):
-        return _load_gguf(directory, progress)
+        return _load_gguf(directory, kept, progress)
     if not directory.is_dir():
         key = "pickle" if is_pickle(directory, b"") else "not_a_directory"
         raise FileError(key, path=directory)
     config = Config(directory / "config.json")
     (family, build), architectures = family_in(config)
+    block = read_block(config)
     settings = family.settings(config)
-    model = build(settings, read_weights(_weights_file(directory), family, settings, architectures))
+    if isinstance(settings, DecoderSettings):
+        settings = with_head(settings, config, architectures)
+    weights = read_weights(_weights_file(directory), family, settings, architectures, kept, progress, block)
+    model = build(settings, weights)
     model.directory = directory
-    if (directory / "tokenizer.json").exists():
-        model.tokenizer = _if_installed(lambda: read_tokenizer(directory))
+    if tokenizer_file(directory) is not None:
+        model.tokenizer = _fitting(_if_read(lambda: read_tokenizer(directory)), directory, settings)
     model.read_beside(directory, config)
     return model
 
 
-def _load_gguf(path: Path, progress: Progress | None) -> Decoder:
+def _load_gguf(path: Path, dtype: Dtype | None, progress: Progress | None) -> Decoder:
     """A model from a file that holds its settings, weights, tokenizer and chat template all together."""
-    with open_gguf(path, progress) as file:
-        name, metadata = architecture_of(file), file.metadata
-        settings = read_settings(file, name)
-        vocabulary = GGUFVocabulary(path, metadata)
-        tokenizer = _if_installed(vocabulary.tokenizer) if vocabulary.is_read else None
-        model = decoder_from_weights(settings, placed(file, family_of(name), settings, ()))
-    model.directory, model.tokenizer = path, tokenizer
+    with open_gguf(path) as file:
+        settings, vocabulary = read_settings(file), GGUFVocabulary(path, file.metadata)
+        tokenizer = _if_read(vocabulary.tokenizer) if vocabulary.is_read else None
+        model = decoder_from_weights(settings, placed(file, family_of(file), settings, (), dtype, progress))
+    model.directory, model.tokenizer = path, _fitting(tokenizer, path, settings)
     model.end_ids = vocabulary.end_ids(tokenizer)
     if template := vocabulary.chat_template:
         tokens = {f"{name}_token": vocabulary.token(name) for name in ("bos", "eos")}
@@ -78,12 +87,24 @@ def _load_gguf(path: Path, progress: Progress | None) -> Decoder:
     return model
 
 
-def _if_installed(read: Callable[[], Tokenizer]) -> Tokenizer | None:
-    """A tokenizer, if the library is there: token ids need none, and the first text will say what is missing."""
+def _if_read(read: Callable[[], Tokenizer]) -> Tokenizer | None:
+    """A tokenizer, if it is of a known kind and the library is there: token ids need none, and the first text will say
+    what is missing."""
     try:
         return read()
-    except MissingExtraError:
+    except (MissingExtraError, FileError) as error:
+        if error.key not in ("extra", "tokenizer_kind"):
+            raise
         return None
+
+
+def _fitting(tokenizer: Tokenizer | None, path: Path, settings: Any) -> Tokenizer | None:
+    """A tokenizer all of whose words have a row in the model. Tokens that were added to it later need none: a text
+    with such a token in it is refused."""
+    rows = getattr(settings, "vocab_size", None)
+    if tokenizer is not None and rows is not None and tokenizer.n_words > rows:
+        raise FileError("more_tokens", path=path, size=tokenizer.n_words, rows=rows)
+    return tokenizer
 
 
 def _weights_file(directory: Path) -> Path:

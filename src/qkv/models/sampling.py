@@ -88,5 +88,16 @@ def drawn(logits: Array, rng: np.random.Generator) -> int:
     >>> drawn(np.array([-np.inf, 0.0]), np.random.default_rng(0))
     1
     """
-    reached = np.cumsum(softmax(logits.astype(np.float64)))
+    return drawn_from(softmax(logits.astype(np.float64)), rng)
+
+
+def drawn_from(odds: Array, rng: np.random.Generator) -> int:
+    """One token, each as often as `odds` (vocab_size,) says; they need not add up to 1.
+
+    Examples
+    --------
+    >>> drawn_from(np.array([0.0, 0.2]), np.random.default_rng(0))
+    1
+    """
+    reached = np.cumsum(odds)
     return int(np.searchsorted(reached, rng.random() * reached[-1], side="right"))

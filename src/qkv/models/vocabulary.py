@@ -7,7 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..contract import op
-from ..layers.parts import Norm, linear
+from ..errors import ArgumentError
+from ..layers.linear import linear
+from ..layers.narrow import wide
+from ..layers.parts import Norm
 from ..ops.precision import Array
 
 
@@ -35,9 +38,9 @@ class TokenEmbeddings:
     )  # fmt: skip
     def __call__(self, ids: Array, positions: Array) -> Array:
         """Vectors (..., T, d_model) of `ids` (..., T) at `positions` (T,) or (..., T)."""
-        found = self.W_word[ids]
+        found = wide(self.W_word[ids])
         word = found if self.scale is None else found * found.dtype.type(self.scale)
-        position = None if self.W_position is None else self.W_position[np.maximum(positions, 0)]
+        position = None if self.W_position is None else wide(self.W_position[np.maximum(positions, 0)])
         summed = word if position is None else word + position
         out = summed if self.norm is None else self.norm(summed)
         return out
@@ -49,16 +52,29 @@ class Head:
 
     Attributes
     ----------
-    W : (d_model, vocab_size) ndarray
+    W : (d_model, vocab_size) ndarray or None
+        None: the model came without one, and gives hidden states alone.
     softcap : float or None
+    b : (vocab_size,) ndarray or None
+    scale : float or None
+        What the vectors are multiplied with before.
     """
 
-    W: Array
+    W: Array | None
     softcap: float | None = None
+    b: Array | None = None
+    scale: float | None = None
 
     @op(name="head", hidden="*B d_model", logits="*B vocab_size")
     def __call__(self, hidden: Array) -> Array:
-        raw = linear(hidden, self.W)
+        entering = hidden if self.scale is None else hidden * hidden.dtype.type(self.scale)
+        raw = linear(entering, self.matrix(), self.b)
         c = raw.dtype.type(self.softcap or 1)
         logits = raw if self.softcap is None else c * np.tanh(raw / c)
         return logits
+
+    def matrix(self) -> Array:
+        """W, where there is one."""
+        if self.W is None:
+            raise ArgumentError("no_head")
+        return self.W

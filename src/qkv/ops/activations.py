@@ -110,6 +110,27 @@ def silu(x: ArrayLike) -> Array:
     return _by_chunks(lambda part: _times(part, _sigmoid(part)), x).astype(dtype, copy=False)
 
 
+def sigmoid(x: ArrayLike) -> Array:
+    """From 0 for very negative numbers to 1 for very large ones.
+
+    Parameters
+    ----------
+    x : (...) array_like
+
+    Returns
+    -------
+    (...) ndarray
+        1 / (1 + exp(-x)), in the dtype of `x`.
+
+    Examples
+    --------
+    >>> sigmoid([-1.0, 0.0, 2.0]).round(4)
+    array([0.2689, 0.5   , 0.8808])
+    """
+    x, dtype = widened("x", x)
+    return _sigmoid(x).astype(dtype, copy=False)
+
+
 def _sigmoid(x: Array) -> Array:
     with np.errstate(over="ignore"):
         return 1 / (1 + np.exp(-x))

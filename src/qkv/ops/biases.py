@@ -44,6 +44,11 @@ class Bias:
         name, relative = f"({self.name} + {other.name})", self.relative and other.relative
         return Bias(lambda i, j: self.added(i, j) + other.added(i, j), name, relative)
 
+    def shifted(self, starts: Array) -> Bias:
+        """The same for sequences (B,) whose first position stands at `starts`, behind padding."""
+        start = starts[:, None, None, None]
+        return Bias(lambda i, j: self.added(i - start, j - start), self.name, self.relative)
+
 
 def alibi_slopes(n_heads: int) -> Array:
     """The slopes of ALiBi, one per head, for any number of heads.

@@ -12,6 +12,9 @@ import numpy as np
 from ..contract import op
 from .precision import Array
 
+# Measured: up to so many queries for a key head, and from so many multiply-adds (below, a BLAS packs nothing).
+FEW, SMALL = 6, 1 << 16
+
 
 @op(
     name="attention",
@@ -36,8 +39,15 @@ def dense(
 @op(step="scores")
 def scaled_scores(q: Array, k: Array, scale: float) -> Array:
     """Q K^T * scale: how well each query matches each key."""
-    scores = ungrouped(grouped(q, k) @ k.mT, q, k) * q.dtype.type(scale)
+    scores = ungrouped(matches(grouped(q, k), k), q, k) * q.dtype.type(scale)
     return scores
+
+
+def matches(q: Array, k: Array) -> Array:
+    """Q K^T. For a few queries a product of each with the keys as they lie is faster than one that packs the keys."""
+    if not 1 < q.shape[-2] <= FEW or q.shape[-2] * k.shape[-2] * k.shape[-1] < SMALL:
+        return q @ k.mT
+    return (k[..., None, :, :] @ q[..., None])[..., 0]
 
 
 @op(step="capped")
@@ -65,26 +75,28 @@ def hidden(biased: Array, visible: Array | None) -> Array:
 @op(step="weights")
 def row_softmax(masked: Array, sinks: Array | None) -> Array:
     """Each row of scores as weights that sum to 1; a hidden key weighs 0, and so does all of an empty row."""
-    top, total = row_sum(masked, sinks)
-    weights: Array = np.exp(masked - top) / np.where(total == 0, 1, total)
+    _, powers, total = row_powers(masked, sinks)
+    if ((total > 0) & (total < np.inf)).all():
+        return powers / total
+    weights: Array = powers / np.where(total == 0, 1, total)
     return np.where(np.isneginf(masked), masked.dtype.type(0), weights)
 
 
-def row_sum(masked: Array, sinks: Array | None) -> tuple[Array, Array]:
-    """The largest logit of each row (0 if there is none) and the sum of exp(logit - largest), the sink's included."""
-    top = masked.max(axis=-1, keepdims=True, initial=-np.inf)
+def row_powers(masked: Array, sinks: Array | None) -> tuple[Array, Array, Array]:
+    """The largest logit of each row, or what is finite and lowest, exp(logit - largest), and their sum with the sink's."""
+    top = masked.max(axis=-1, keepdims=True, initial=np.finfo(masked.dtype).min)
     if sinks is not None:
         top = np.maximum(top, sinks[..., None])
-    top = np.where(np.isneginf(top), masked.dtype.type(0), top)
-    total = np.exp(masked - top).sum(axis=-1, keepdims=True)
+    powers = np.exp(masked - top)
+    total = powers.sum(axis=-1, keepdims=True)
     if sinks is not None:
         total = total + np.exp(sinks[..., None] - top)
-    return top, total
+    return top, powers, total
 
 
 def row_logsumexp(masked: Array, sinks: Array | None) -> Array:
     """log sum exp of each row of logits, the sink's included; -inf where there is none."""
-    top, total = row_sum(masked, sinks)
+    top, _, total = row_powers(masked, sinks)
     lse = (top + np.log(total))[..., 0]
     return lse
 
@@ -102,10 +114,12 @@ def visible_product(weights: Array, rows: Array, masked: Array) -> Array:
 
     The last sum with 0 turns -0 into 0, so that a hidden row leaves no trace in a sign.
     """
+    if weights.all():  # none is 0: nothing is hidden
+        return weights @ rows + 0
     finite = np.isfinite(rows)
-    total = weights @ (rows if finite.all() else np.where(finite, rows, 0)) + 0
     if finite.all():
-        return total
+        return weights @ rows + 0
+    total = weights @ np.where(finite, rows, 0) + 0
     # What an infinite or unknown value does to the sum of the queries that see it, counted by products of 0 and 1.
     seen = ~np.isneginf(masked)
     lit, unlit = (seen & (weights > 0)).astype(rows.dtype), (seen & (weights == 0)).astype(rows.dtype)

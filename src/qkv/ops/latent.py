@@ -77,8 +77,8 @@ def latent_attention(
     working = working_dtype(dtype)
     output_alone(rules)
     _fits(q, latent, W_UK, W_UV)
-    q_latent = q.astype(working) @ W_UK.astype(working).mT
-    values = latent.astype(working)[..., None, :, :]
+    q_latent = q.astype(working, copy=False) @ W_UK.astype(working, copy=False).mT
+    values = latent.astype(working, copy=False)[..., None, :, :]
     if q_rope is None and k_rope is None:
         d_rope, q_joined, k_joined = 0, q_latent, values
     else:
@@ -88,7 +88,7 @@ def latent_attention(
         k_joined = _joined("k_rope", values, k_turned[..., None, :, :])
     chosen = 1 / math.sqrt(q.shape[-1] + d_rope) if scale is None else scale
     mixed = attention(q_joined, k_joined, values, scale=chosen, **rules)
-    out = mixed @ W_UV.astype(working)
+    out = mixed @ W_UV.astype(working, copy=False)
     return out.astype(dtype, copy=False)
 
 

@@ -113,10 +113,16 @@ def _read(x: ArrayLike, eps: float, axis: int | tuple[int, ...]) -> tuple[Array,
 def mean_of_squares(x: Array, axis: tuple[int, ...]) -> Array:
     """The mean of x^2 along the axes, which are kept; in float64 where a float32 square overflows."""
     with np.errstate(over="ignore", invalid="ignore"):
-        mean = (x * x).mean(axis=axis, keepdims=True)
-    if np.isinf(mean).any() and x.dtype != np.float64:
-        mean = np.square(x, dtype=np.float64).mean(axis=axis, keepdims=True)
+        mean = _mean(x * x, axis)
+    if x.dtype != np.float64 and np.isinf(mean).any():
+        mean = _mean(np.square(x, dtype=np.float64), axis)
     return mean
+
+
+def _mean(x: Array, axis: tuple[int, ...]) -> Array:
+    """`x.mean`, without what it does for other dtypes: for a single token that is half of its time."""
+    total = np.add.reduce(x, axis=axis, keepdims=True)
+    return total / (x.size // max(1, total.size))
 
 
 def _affine(normed: Array, gamma: ArrayLike | None, beta: ArrayLike | None, axes: tuple[int, ...]) -> Array:

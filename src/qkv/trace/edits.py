@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike
 from ..contract import watcher
 from ..errors import ArgumentError, DtypeError, WatchError
 from ..ops.precision import Array
-from .trace import Trace, near
+from .trace import Trace, matches, near, within_step
 from .watch import watching
 
 __all__ = ["Edit", "edit", "freeze", "knock_out", "replacement", "scale", "zero"]
@@ -28,35 +27,55 @@ class Edit:
     change: Callable[[str, Array], ArrayLike]
 
 
-def scale(factor: float, *, head: int | None = None) -> Edit:
-    """Multiply a value, or one head of it (axis -3).
+def scale(factor: float, *, head: int | None = None, position: int | None = None) -> Edit:
+    """Multiply a value, or one head of it (axis -3), or what it has at one position (axis -2; from the end below 0).
 
     Examples
     --------
     >>> scale(2.0).change("", np.ones(2))
     array([2., 2.])
+    >>> scale(2.0, position=-1).change("", np.ones((3, 1))).tolist()
+    [[1.0], [1.0], [2.0]]
     """
-    return _on_head(head, lambda value: value * factor)
+    return _on_part(head, position, lambda value: value * factor)
 
 
-def zero(*, head: int | None = None) -> Edit:
-    """Put zeros in the place of a value, or of one head of it: ablation."""
-    return _on_head(head, np.zeros_like)
+def zero(*, head: int | None = None, position: int | None = None) -> Edit:
+    """Put zeros in the place of a value, of one head of it, or of one position: ablation."""
+    return _on_part(head, position, np.zeros_like)
 
 
-def replacement(value: ArrayLike, *, head: int | None = None) -> Edit:
-    """Put another array, or a number, in the place of a value, or of one head of it."""
-    return _on_head(head, lambda old: np.broadcast_to(np.asarray(value, old.dtype), old.shape))
+def replacement(value: ArrayLike, *, head: int | None = None, position: int | None = None) -> Edit:
+    """Put another array, or a number, in the place of a value, of one head of it, or of one position."""
+    return _on_part(head, position, lambda old: np.broadcast_to(np.asarray(value, old.dtype), old.shape))
 
 
-def freeze(trace: Trace, *, head: int | None = None) -> Edit:
-    """Put what another run computed at the same path in the place of a value: patching."""
+def freeze(trace: Trace, *, head: int | None = None, position: int | None = None, source: int | None = None) -> Edit:
+    """Put what another run computed at the same path in the place of a value: patching.
+
+    Parameters
+    ----------
+    trace : Trace
+        The other run.
+    head : int, optional
+        That head alone.
+    position : int, optional
+        That position alone; the other run may then have been longer or shorter.
+    source : int, optional
+        Another position of the other run, to stand at `position`.
+    """
+    if source is not None and position is None:
+        raise ArgumentError("unused", name="source", reason="no position is given")
 
     def change(path: str, value: Array) -> ArrayLike:
-        other = trace[path]
-        if other.shape != value.shape:
+        other = trace[path if path in trace else within_step(path)]
+        if position is None and other.shape != value.shape:
             raise WatchError("frozen", path=path, other_shape=other.shape, shape=value.shape)
-        return other if head is None else _with_head(value, head, _head(other, head))
+        old = _part(value, head, position)
+        new = _part(other, head, position if source is None else source)
+        if new.shape != old.shape:
+            raise WatchError("frozen", path=path, other_shape=other.shape, shape=value.shape)
+        return _with_part(value, head, position, new)
 
     return Edit(change)
 
@@ -84,16 +103,27 @@ def _head(value: Array, head: int) -> Array:
     return value[..., head, :, :] if value.ndim > 2 else value
 
 
-def _with_head(value: Array, head: int, new: ArrayLike) -> Array:
+def _part(value: Array, head: int | None, position: int | None) -> Array:
+    """One head of a value, one position of it, both, or all."""
+    part = value if head is None else _head(value, head)
+    if position is None:
+        return part
+    n = part.shape[-2] if part.ndim > 1 else 1
+    if not -n <= position < n:
+        raise ArgumentError("number", name="position", expected=f"from {-n} to {n - 1}", value=position)
+    return part[..., position, :] if part.ndim > 1 else part
+
+
+def _with_part(value: Array, head: int | None, position: int | None, new: ArrayLike) -> Array:
     changed = value.copy()
-    _head(changed, head)[...] = new
+    _part(changed, head, position)[...] = new
     return changed
 
 
-def _on_head(head: int | None, change: Change) -> Edit:
-    if head is None:
+def _on_part(head: int | None, position: int | None, change: Change) -> Edit:
+    if head is None and position is None:
         return Edit(lambda _, value: change(value))
-    return Edit(lambda _, value: _with_head(value, head, change(_head(value, head))))
+    return Edit(lambda _, value: _with_part(value, head, position, change(_part(value, head, position))))
 
 
 @dataclass
@@ -107,7 +137,7 @@ class _Editor:
     def apply(self, path: str, value: Array) -> Array:
         self.ran[path] = None
         for pattern, change in self.changes.items():
-            if pattern == path or fnmatchcase(path, pattern):
+            if matches(path, pattern):
                 self.fired.add(pattern)
                 value = self._changed(path, value, change)
         return value
@@ -130,9 +160,9 @@ def edit(changes: Mapping[str, Change | Edit]) -> Iterator[None]:
     Parameters
     ----------
     changes : mapping of path to function or Edit
-        A path as a trace has it, or a pattern such as `"layers.*.attention.weights"`. A function gets the value, which
-        it must not write to, and returns one of the same shape. Ready ones: `edits.scale`, `zero`, `replacement`,
-        `freeze`, `knock_out`.
+        A path as a trace has it, or a pattern such as `"layers.*.attention.weights"`. One that names no step holds in
+        every call of a model and every step of a generation. A function gets the value, which it must not write to, and
+        returns one of the same shape. Ready ones: `edits.scale`, `zero`, `replacement`, `freeze`, `knock_out`.
 
     Raises
     ------

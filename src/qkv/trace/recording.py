@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
 from ..contract import watcher
-from .trace import Entry, Trace
+from .trace import Entry, Trace, matches
 from .watch import watching
 
 
@@ -17,7 +16,7 @@ class _Keeper:
         self.trace, self.patterns = trace, patterns
 
     def add(self, entry: Entry) -> None:
-        if not self.patterns or any(fnmatchcase(entry.path, pattern) for pattern in self.patterns):
+        if not self.patterns or any(matches(entry.path, pattern) for pattern in self.patterns):
             self.trace.entries[entry.path] = entry
 
 
@@ -28,7 +27,8 @@ def record(*patterns: str) -> Iterator[Trace]:
     Parameters
     ----------
     *patterns : str
-        Keep only paths that match one of these, as file names do: `"*.weights"`. Everything by default.
+        Keep only paths that match one of these, as file names do: `"*.weights"`. Everything by default. A pattern that
+        names no step holds in every call of a model and every step of a generation.
 
     Yields
     ------
@@ -37,7 +37,8 @@ def record(*patterns: str) -> Iterator[Trace]:
 
     Notes
     -----
-    Nests. A second call of the same thing gets `#2` behind its name. While somebody watches, attention is computed by
+    Nests. A second call of the same thing gets `#2` behind its name. What a model computes for the n-th token that it
+    generates stands under `step.n`, from 0, which reads the prompt. While somebody watches, attention is computed by
     its definition, every score of it.
 
     Examples

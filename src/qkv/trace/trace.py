@@ -5,8 +5,10 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from ..io.whole import write_whole
 from ..ops.precision import Array
 
 FORMAT = "qkv trace 1"
+STEP = re.compile(r"^(step(#\d+)?\.\d+|#\d+)\.")  # of a generation; of a second call of a model
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,32 @@ def _is_step(step: Any, values: Mapping[str, Array]) -> bool:
     if not isinstance(axes, list) or not all(isinstance(axis, str) for axis in axes):
         return False
     return step["path"] in values and values[step["path"]].ndim == len(axes)
+
+
+def matches(path: str, pattern: str) -> bool:
+    """Whether a path fits a pattern, written out or as file names do it.
+
+    What names no call of a model holds in all of its calls, and in each step of a generation.
+
+    Examples
+    --------
+    >>> matches("step.3.layers.0.attention.weights", "layers.*.weights")
+    True
+    >>> matches("step.3.layers.0.attention.weights", "step.4.*")
+    False
+    """
+    return any(pattern == one or fnmatchcase(one, pattern) for one in {path, within_step(path)})
+
+
+def within_step(path: str) -> str:
+    """A path as the first call of a model would have it.
+
+    Examples
+    --------
+    >>> within_step("step#2.3.layers.0.resid_mid"), within_step("attention.out")
+    ('layers.0.resid_mid', 'attention.out')
+    """
+    return STEP.sub("", path)
 
 
 def near(path: object, known: Any) -> str:

@@ -47,6 +47,7 @@ class Place:
     seen: dict[str, Array] = field(default_factory=dict)
     sizes: dict[str, tuple[int, str]] = field(default_factory=dict)
     steps: set[str] = field(default_factory=set)
+    runs: dict[str, list[object]] = field(default_factory=dict)
 
     @property
     def is_outermost(self) -> bool:
@@ -117,6 +118,15 @@ class Watch:
         if place.last is not None and place.last not in place.steps and isinstance(result, np.ndarray):
             return self._edited(place, place.last, result)
         return result
+
+    def within(self, run: object, name: str, number: int) -> Watch:
+        """The same watchers at one step of a run, under a path of its own."""
+        runs = self.place.runs.setdefault(name, [])
+        if not any(run is known for known in runs):
+            runs.append(run)
+        place = next(i for i, known in enumerate(runs) if known is run)
+        named = name if place == 0 else f"{name}#{place + 1}"
+        return replace(self, place=Place(self.place.under(f"{named}.{number}")))
 
     def _run(self, place: Place, function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         code = place.op.code if place.op else None

@@ -13,11 +13,11 @@ from .verdict_text import verdict_text
 
 if TYPE_CHECKING:
     from ..judge import check
-    from ..walkthrough import compare, explain, see
+    from ..walkthrough import compare, explain, heads_of, lens_of, patch_effects, see
 
 VERDICTS.update({"Verdict.text": verdict_text, "Verdict.html": verdict_html})
 
-__all__ = ["check", "compare", "explain", "see"]
+__all__ = ["check", "compare", "explain", "heads_of", "lens_of", "patch_effects", "see"]
 
 
 def __getattr__(name: str) -> Any:

@@ -45,39 +45,36 @@ def walk_page(walk: Walkthrough) -> str:
     )
     steps = element("nav", element("ol", links), id="steps", aria_label=words.say("page.steps", walk.lang))
     head = _title("h1", "walk.title", walk.lang, text=walk.setup.text) + _subtitle(walk)
-    return _page(
-        words.say("walk.title", walk.lang, text=_cut(walk.setup.text)),
-        head + steps + _body(walk) + _about_digits(walk.lang),
-        walk,
-    )
+    title = words.say("walk.title", walk.lang, text=_cut(walk.setup.text))
+    return page_of(title, head + steps + _body(walk) + _about_digits(walk.lang), walk.lang)
 
 
 def walk_fragment(walk: Walkthrough) -> str:
     """The same for a notebook's cell: no ids and no links, text in the notebook's own colours."""
-    return _fragment(
-        _title("h3", "walk.title", walk.lang, text=walk.setup.text) + _subtitle(walk) + _body(walk, 4), walk
-    )
+    head = _title("h3", "walk.title", walk.lang, text=walk.setup.text) + _subtitle(walk)
+    return fragment_of(head + _body(walk, 4), walk.lang)
 
 
 def comparison_page(comparison: Comparison) -> str:
     """Two sentences through the same layer, as a whole page."""
     a, b = comparison.a.setup.text, comparison.b.setup.text
     title = words.say("compare.title", comparison.lang, a=_cut(a), b=_cut(b))
-    return _page(title, _comparison(comparison, "h1") + _about_digits(comparison.lang), comparison)
+    return page_of(title, _comparison(comparison, "h1") + _about_digits(comparison.lang), comparison.lang)
 
 
 def comparison_fragment(comparison: Comparison) -> str:
     """Two sentences through the same layer, for a notebook's cell."""
-    return _fragment(_comparison(comparison, "h3"), comparison)
+    return fragment_of(_comparison(comparison, "h3"), comparison.lang)
 
 
-def _page(title: str, body: str, shown: Walkthrough | Comparison) -> str:
+def page_of(title: str, body: str, lang: str) -> str:
+    """A whole page around its body."""
     style = _style(body)
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
     return "\n".join([
         "<!doctype html>",
-        f'<html lang="{LANGUAGE_TAGS[shown.lang]}">',
+        f'<html lang="{LANGUAGE_TAGS[lang]}">',
         '<head><meta charset="utf-8">',
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -90,8 +87,9 @@ def _page(title: str, body: str, shown: Walkthrough | Comparison) -> str:
     ])  # fmt: skip
 
 
-def _fragment(body: str, shown: Walkthrough | Comparison) -> str:
-    return element("div", f"<style>{_style(body)}</style>{body}", class_="qkv", lang=LANGUAGE_TAGS[shown.lang])
+def fragment_of(body: str, lang: str) -> str:
+    """A part of a notebook's page around its body."""
+    return element("div", f"<style>{_style(body)}</style>{body}", class_="qkv", lang=LANGUAGE_TAGS[lang])
 
 
 @cache
@@ -127,11 +125,11 @@ def _subtitle(walk: Walkthrough) -> str:
 
 def _body(walk: Walkthrough, level: int = 2) -> str:
     side = map_side(part for step in walk.steps for part in (*step.parts, *step.details))
-    steps = [_step(step, number, walk.lang, side, level) for number, step in enumerate(walk.steps, 1)]
+    steps = [step_html(step, number, walk.lang, side, level) for number, step in enumerate(walk.steps, 1)]
     return "".join([*steps, _code(walk, level)])
 
 
-def _step(step: Step, number: int, lang: str, side: int, level: int) -> str:
+def step_html(step: Step, number: int, lang: str, side: int, level: int) -> str:
     """One step; on a page (level 2) it can be linked to."""
     title = element("span", f"{number}", class_="number") + f" {escaped(words.say(f'step.{step.name}', lang))}"
     up = element("a", "↑", class_="up", href="#steps", aria_label=words.say("page.to_top", lang))
@@ -140,9 +138,9 @@ def _step(step: Step, number: int, lang: str, side: int, level: int) -> str:
     more = ""
     if step.details:
         summary = element("summary", escaped(words.say("page.details", lang)))
-        more = element("details", summary + _parts(step.details, lang, side))
+        more = element("details", summary + parts_html(step.details, lang, side))
     anchor = step.name if level == 2 else ""
-    return element("section", head + formula + _parts(step.parts, lang, side) + more, id=anchor)
+    return element("section", head + formula + parts_html(step.parts, lang, side) + more, id=anchor)
 
 
 def _code(walk: Walkthrough, level: int) -> str:
@@ -153,11 +151,11 @@ def _code(walk: Walkthrough, level: int) -> str:
 
 def _comparison(comparison: Comparison, level: str) -> str:
     a, b = comparison.a.setup.text, comparison.b.setup.text
-    parts = _parts(comparison.parts, comparison.lang, map_side(comparison.parts))
+    parts = parts_html(comparison.parts, comparison.lang, map_side(comparison.parts))
     return _title(level, "compare.title", comparison.lang, a=a, b=b) + element("section", parts)
 
 
-def _parts(parts: Iterable[Part], lang: str, side: int) -> str:
+def parts_html(parts: Iterable[Part], lang: str, side: int) -> str:
     """The parts in order; maps that follow one another stand side by side where there is room."""
     found = []
     for maps, group in groupby(parts, lambda part: isinstance(part, Heat)):

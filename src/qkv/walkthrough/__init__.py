@@ -1,8 +1,12 @@
 """Attention on a sentence, step by step, as data."""
 
+from .attending import Heads, heads_of
 from .compare import Comparison, compare
 from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table, Word
+from .patching import Patching, patch_effects
+from .reading import Reading, lens_of
 from .see import Seen, see
+from .see_both import KINDS, SeenBoth
 from .setup import EXAMPLES, GENERATORS
 from .showing import VIEWS
 from .walk import Walkthrough, explain
@@ -10,13 +14,18 @@ from .walk import Walkthrough, explain
 __all__ = [
     "EXAMPLES",
     "GENERATORS",
+    "KINDS",
     "VIEWS",
     "Comparison",
+    "Heads",
     "Heat",
     "Line",
     "Matrix",
     "Part",
+    "Patching",
+    "Reading",
     "Seen",
+    "SeenBoth",
     "Shapes",
     "Step",
     "Table",
@@ -24,5 +33,8 @@ __all__ = [
     "Word",
     "compare",
     "explain",
+    "heads_of",
+    "lens_of",
+    "patch_effects",
     "see",
 ]

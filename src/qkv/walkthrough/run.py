@@ -26,6 +26,8 @@ class Run:
         Which keys each query may look at, where the set-up does not say it.
     stages : tuple of (str, (n, n) ndarray)
         The scores on their way to the softmax, where more happens to them than a division by √d_k.
+    keys : tuple of str
+        The tokens that are looked at, where they are not those that look.
     """
 
     setup: Setup
@@ -37,6 +39,12 @@ class Run:
     row: int
     seen: Array | None = None
     stages: tuple[tuple[str, Array], ...] = ()
+    keys: tuple[str, ...] = ()
+
+    @property
+    def looked_at(self) -> tuple[str, ...]:
+        """The tokens of the keys: another sequence's in cross attention."""
+        return self.keys or self.tokens
 
     @property
     def n(self) -> int:

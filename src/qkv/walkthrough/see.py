@@ -5,39 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from .. import words
 from ..errors import ArgumentError
 from ..io.tokenizer import read_tokenizer
+from ..models.seq2seq import EncoderDecoder
 from ..ops.precision import Array
 from ..trace import Trace, record
 from . import steps
 from .heads import entropy_ratio, strongest_link
+from .one_head import Model, run_of, seen_in, within
 from .parts import Line, Step, Table, word
-from .run import Run
-from .setup import Setup
-from .showing import Shown
+from .see_both import SeenBoth, see_both
+from .showing import ShownAsPage
 from .tokens import find_token
-
-# The scores from their first form to what the softmax gets, as far as an attention has them.
-STAGES = ("scores", "capped", "biased", "masked")
-
-
-class Model(Protocol):
-    """What is asked of a model that is looked into."""
-
-    tokenizer: Any
-    settings: Any
-    directory: Path | None
-
-    def __call__(self, given: Any) -> Any: ...
 
 
 @dataclass(frozen=True, eq=False)
-class Seen(Shown):
+class Seen(ShownAsPage):
     """What a model's heads did with a text.
 
     Attributes
@@ -68,15 +56,22 @@ class Seen(Shown):
 
 
 def see(
-    model: Model, text: str, *, layer: int | None = None, head: int = 0, row: str | int = 0, lang: str | None = None
-) -> Seen:
+    model: Model | EncoderDecoder, text: str, *, decoder_text: str | None = None, kind: str | None = None,
+    layer: int | None = None, head: int = 0, row: str | int = 0, lang: str | None = None,
+) -> Seen | SeenBoth:  # fmt: skip
     """Run a model on a text and look at its attention.
 
     Parameters
     ----------
-    model : Encoder or Decoder
+    model : Encoder or Decoder, EncoderDecoder, ImageEncoder or CLIP
         As `qkv.load` gives it, with a tokenizer.
     text : str
+        Where the model looks at images: the path of one; its patches are called `r0c1` by their row and column.
+        Where it hears: the path of a WAV file.
+    decoder_text : str, optional
+        Of an encoder-decoder, the answer; by default the model writes one, at most 32 tokens, always the likeliest.
+    kind : {"cross", "encoder", "decoder"}, optional
+        Of an encoder-decoder, which attention `layer`, `head` and `row` are about; by default cross attention.
     layer : int, optional
         Show the heads of this layer alone; one head of it is shown in full (of layer 0 by default).
     head : int
@@ -86,7 +81,7 @@ def see(
 
     Returns
     -------
-    Seen
+    Seen, or SeenBoth of an encoder-decoder
 
     Raises
     ------
@@ -95,60 +90,39 @@ def see(
     FileError
         When the model has no tokenizer.
     """
-    tokenizer = model.tokenizer or read_tokenizer(model.directory or Path())
-    ids = list(tokenizer.encode(text))
-    tokens = list(tokenizer.tokens(ids))
+    if isinstance(model, EncoderDecoder):
+        return see_both(model, text, decoder_text, kind or "cross", layer, head, row, lang)
+    for name, value in (("decoder_text", decoder_text), ("kind", kind)):
+        if value is not None:
+            raise ArgumentError("unused", name=name, reason="the model is no encoder-decoder")
+    model, given, tokens, own = _input(model, text)
     with record("layers.*.attention.*") as trace:
-        model(ids)
+        model(given)
     paths = [path for path in trace if path.endswith(".weights")]
     weights = [np.asarray(trace[path]) for path in paths]
-    shown = 0 if layer is None else _within("layer", layer, len(weights))
-    _within("head", head, len(weights[shown]))
+    shown = 0 if layer is None else within("layer", layer, len(weights))
+    within("head", head, len(weights[shown]))
     place = find_token(tokens, row)
     where = paths[shown].removesuffix(".weights")
-    run = _run(model, trace, where, head, tokens, place)
+    run = run_of(model, trace, where, head, tokens, place)
     listed = range(len(weights)) if layer is None else (shown,)
-    seen = [_seen(trace, path.removesuffix(".weights")) for path in paths]
-    overview = (Line("see.heads"), _table(tokens, weights, seen, listed, _own_tokens(tokenizer, text, ids)))
+    seen = [seen_in(trace, path.removesuffix(".weights")) for path in paths]
+    overview = (Line("see.heads"), _table(tokens, weights, seen, listed, own))
     facts = {"text": text, "n": len(tokens), "layers": len(weights), "heads": len(weights[0])}
     return Seen(
         tokens, weights, shown, head, overview, steps.one_head(run), trace, Line("see.title", facts),
-        words.language(lang, text),
+        words.language(lang, "" if given == text else text),
     )  # fmt: skip
 
 
-def _within(name: str, number: int, size: int) -> int:
-    if not 0 <= number < size:
-        raise ArgumentError("number", name=name, expected=f"from 0 to {size - 1}", value=number)
-    return number
-
-
-def _run(model: Model, trace: Trace, where: str, head: int, tokens: list[str], row: int) -> Run:
-    """One head of one layer as the steps of a walk want it; a key head may serve several query heads."""
-    q, k, v, weights, out = (trace[f"{where}.{name}"] for name in ("q", "k", "v", "weights", "out"))
-    q, k = trace.get(f"{where}.q_rot", q), trace.get(f"{where}.k_rot", k)
-    group = head // (len(q) // len(k))
-    Q, K, V = q[head], k[group], v[group]
-    kept = [(name, trace[path][head]) for name in STAGES if (path := f"{where}.{name}") in trace]
-    values = {
-        "Q": Q, "K": K, "V": V, "scores": Q @ K.T, "scaled": kept[-1][1], "weights": weights[head],
-        "output": out[head],
-    }  # fmt: skip
-    setup = Setup("", d_model=model.settings.d_model, d_k=Q.shape[-1], d_v=V.shape[-1])
-    visible = _seen(trace, where)
-    stages = [("scores", values["scores"]), ("scaled", kept[0][1]), *kept[1:]]
-    stages = [(name, array) for name, array in stages if name != "masked"]
-    usual = len(stages) == 2 and np.allclose(values["scores"] / np.sqrt(setup.d_k), kept[0][1], atol=1e-5)
-    return Run(
-        setup, tuple(tokens), values, [weights[head]], None, None, row,
-        None if visible is None else visible[head], () if usual else tuple(stages),
-    )  # fmt: skip
-
-
-def _seen(trace: Trace, where: str) -> Array | None:
-    """(H, n, n), which keys each query of each head may look at; None: all of them."""
-    masked = trace.get(f"{where}.masked")
-    return None if masked is None else ~np.isneginf(masked)
+def _input(model: Model, text: str) -> tuple[Model, Any, list[str], slice]:
+    """What looks, what it is given, its tokens, and where the text's or the image's own stand among them."""
+    looking = getattr(model, "image", model)  # of CLIP's two towers, that for images
+    if hasattr(looking, "tokens"):
+        return looking, text, looking.tokens, slice(1, None)
+    tokenizer = model.tokenizer or read_tokenizer(model.directory or Path())
+    ids = list(tokenizer.encode(text))
+    return model, ids, list(tokenizer.tokens(ids)), _own_tokens(tokenizer, text, ids)
 
 
 def _table(

@@ -25,8 +25,8 @@ class Shown:
         return draw_as("json", self)
 
 
-class ShownOnPages(Shown):
-    """Something that can also be a page, a part of a notebook, and Markdown."""
+class ShownAsPage(Shown):
+    """Something that can also be a page, and a part of a notebook."""
 
     def _repr_html_(self) -> str:
         return draw_as("fragment", self)
@@ -34,6 +34,10 @@ class ShownOnPages(Shown):
     def to_html(self) -> str:
         """A page that needs nothing but itself."""
         return draw_as("html", self)
+
+
+class ShownOnPages(ShownAsPage):
+    """Something that can also be Markdown."""
 
     def to_markdown(self) -> str:
         """The same as Markdown."""

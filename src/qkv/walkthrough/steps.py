@@ -28,7 +28,8 @@ def lay_out(run: Run) -> list[Step]:
 def one_head(run: Run) -> list[Step]:
     """The steps from queries, keys and values to the output of one head of a larger model."""
     Q, K, V = (run.values[name] for name in "QKV")
-    shapes = Shapes((("Q", "(n, d_k)", Q.shape), ("K", "(n, d_k)", K.shape), ("V", "(n, d_v)", V.shape)))
+    m = _axes(run)[-1]
+    shapes = Shapes((("Q", "(n, d_k)", Q.shape), ("K", f"({m}, d_k)", K.shape), ("V", f"({m}, d_v)", V.shape)))
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
     start = Step("qkv", "q, k, v", (shapes, token, *_three_rows(run)), tuple(_by_feature(run, name) for name in "QKV"))
     between = [on_the_way(run) if run.stages else scaling(run), *([] if run.visible is None else [mask(run)])]
@@ -38,6 +39,8 @@ def one_head(run: Run) -> list[Step]:
 
 def _three_rows(run: Run) -> tuple[Part, ...]:
     """Query, key and value of the chosen token, under each other where they are equally wide."""
+    if run.keys:  # a token that looks at others has a query alone
+        return (Matrix("", run.values["Q"][run.row : run.row + 1], ("q",), run.numbered(run.setup.d_k)),)
     if run.setup.d_k != run.setup.d_v:
         single = {name: run.values[name][run.row : run.row + 1] for name in "QKV"}
         return tuple(Matrix("", x, (name.lower(),), run.numbered(x.shape[1])) for name, x in single.items())
@@ -47,11 +50,17 @@ def _three_rows(run: Run) -> tuple[Part, ...]:
 
 def _by_feature(run: Run, name: str) -> Matrix:
     value = run.values[name]
-    return Matrix(name, value, run.tokens, run.numbered(value.shape[1]))
+    rows = run.looked_at if name in ("K", "V") else run.tokens
+    return Matrix(name, value, rows, run.numbered(value.shape[1]))
+
+
+def _axes(run: Run) -> str:
+    """Queries and keys: two letters where they are two sequences."""
+    return "n, m" if run.keys else "n, n"
 
 
 def _by_token(run: Run, name: str, visible: Array | None = None) -> Matrix:
-    return Matrix(name, run.values[name], run.tokens, run.tokens, visible)
+    return Matrix(name, run.values[name], run.tokens, run.looked_at, visible)
 
 
 def embedding(run: Run) -> Step:
@@ -86,8 +95,8 @@ def qkv(run: Run) -> Step:
 def scores(run: Run) -> Step:
     Q, K, raw = run.values["Q"], run.values["K"], run.values["scores"]
     i, j = (2, 0) if run.n > 2 else (run.n - 1, 0)
-    facts = {"i": i, "j": j, "query": run.tokens[i], "key": run.tokens[j], "score": raw[i, j]}
-    sizes = {"n": run.n, "d_k": run.setup.d_k}
+    facts = {"i": i, "j": j, "query": run.tokens[i], "key": run.looked_at[j], "score": raw[i, j]}
+    sizes = {"n": run.n, "m": len(run.looked_at), "d_k": run.setup.d_k}
     terms = tuple((d, Q[i, d], K[j, d], Q[i, d] * K[j, d]) for d in range(run.setup.d_k))
     total = (word("sum"), "", "", raw[i, j])
     product = Table((word("dimension"), "q", "k", "q k"), terms, total, (None, 4, 4, 4))
@@ -102,7 +111,7 @@ def scaling(run: Run) -> Step:
     )
     table = Table(("", word("smallest"), word("largest"), word("spread")), ranges, digits=(None, 4, 4, 4))
     facts = {"d_k": run.setup.d_k, "root": root}
-    scaled = Matrix("scaled", raw / root, run.tokens, run.tokens)
+    scaled = Matrix("scaled", raw / root, run.tokens, run.looked_at)
     return Step("scaling", "scaled = scores / √d_k", (Line("walk.scaling", facts), table), (scaled,))
 
 
@@ -115,7 +124,8 @@ def on_the_way(run: Run) -> Step:
     facts = {"scale": scaled[largest] / raw[largest]}
     name, last = run.stages[-1]
     formula = " → ".join(name for name, _ in run.stages)
-    return Step("scaling", formula, (Line("see.stages", facts), table), (Matrix(name, last, run.tokens, run.tokens),))
+    details = (Matrix(name, last, run.tokens, run.looked_at),)
+    return Step("scaling", formula, (Line("see.stages", facts), table), details)
 
 
 def why_scaling(run: Run) -> Step:
@@ -151,7 +161,7 @@ def softmax(run: Run) -> Step:
     row, w = run.values["scaled"][run.row], run.values["weights"]
     shifted = row - row.max()
     exp = np.exp(shifted)
-    rows = tuple((run.tokens[j], row[j], shifted[j], exp[j], w[run.row, j]) for j in range(run.n))
+    rows = tuple((key, row[j], shifted[j], exp[j], w[run.row, j]) for j, key in enumerate(run.looked_at))
     total = (word("sum"), "", "", exp.sum(), w[run.row].sum())
     table = Table(
         (word("key"), word("scaled"), word("minus_max"), "exp", word("weight")),
@@ -184,7 +194,7 @@ def weighted_sum(run: Run) -> Step:
     V, w, out = run.values["V"], run.values["weights"][run.row], run.values["output"]
     shown = min(V.shape[1], 6)
     heads = (word("key"), word("weight"), *(f"w·v[{d}]" for d in range(shown)))
-    rows = tuple((run.tokens[j], w[j], *(w[j] * V[j, :shown])) for j in range(run.n))
+    rows = tuple((key, w[j], *(w[j] * V[j, :shown])) for j, key in enumerate(run.looked_at))
     total = (word("sum"), w.sum(), *out[run.row, :shown])
     table = Table(heads, rows, total, (None, 4, *(4,) * shown))
     token = Line("walk.row_of", {"token": run.tokens[run.row], "number": run.row})
@@ -220,10 +230,9 @@ def multi_head(run: Run) -> Step:
 
 
 def heat_map(run: Run) -> Step:
-    heat = Heat(
-        "weights" if run.setup.heads == 1 else "weights[0]", run.values["weights"], run.tokens, run.tokens, run.visible
-    )
-    return Step("heat_map", "weights (n, n)", (Line("walk.heat_map"), heat))
+    name = "weights" if run.setup.heads == 1 else "weights[0]"
+    heat = Heat(name, run.values["weights"], run.tokens, run.looked_at, run.visible)
+    return Step("heat_map", f"weights ({_axes(run)})", (Line("walk.heat_map"), heat))
 
 
 def observations(run: Run) -> Step:

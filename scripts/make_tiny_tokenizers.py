@@ -7,6 +7,7 @@ says; their ids are those of sentencepiece itself, the others those of transform
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
 import tempfile
@@ -42,10 +43,10 @@ def corpus() -> list[str]:
 
 def train(lines: list[str], rules: bool = False, **how: object) -> bytes:
     written = io.BytesIO()
-    with tempfile.NamedTemporaryFile("w", suffix=".tsv") as table:
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):  # the model notes the name of the table
         if rules:
-            table.write("".join(f"{left}\t{right}\n" for left, right in RULES))
-            table.flush()
+            table = Path("replacing_before.tsv")
+            table.write_text("".join(f"{left}\t{right}\n" for left, right in RULES))
             how["normalization_rule_tsv"] = table.name
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=iter(lines), model_writer=written, minloglevel=2, num_threads=1, hard_vocab_limit=False,

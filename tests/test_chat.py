@@ -241,7 +241,7 @@ def test_help(directory: Path) -> None:
     from tests.decoder_fixture import TINY
 
     run = talk(TINY.parent / "tiny_bert", "hello\n")
-    assert "holds an encoder" in str(run.exception)
+    assert "holds no decoder" in str(run.exception)
 
 
 def test_an_answer_that_was_never_given(directory: Path) -> None:

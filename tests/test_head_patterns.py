@@ -249,6 +249,7 @@ def test_text_fits_and_says_what_does_not_apply() -> None:
         text = heads_text(heads, Screen(width=cells))
         assert max(map(len, text.splitlines())) <= cells
     assert "n/a" in heads_text(heads, Screen(width=120))
+    assert "The means over 2 texts." in str(heads_of(tiny("llama"), [[1, 2, 3], [4, 5]], lang="en"))
     assert "归纳" in heads_text(heads_of(tiny("llama"), lang="zh"), Screen(width=120))
 
 

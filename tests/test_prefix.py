@@ -151,6 +151,7 @@ def test_what_is_refused() -> None:
     cache = PrefixCache(model)
     for how, message in (
         ({"cache": PrefixCache(random_decoder())}, "must be a PrefixCache of this model, but one of another model"),
+        ({"cache": "yes"}, "cache must be a PrefixCache of this model, but str came"),
         ({"cache": cache, "kv_dtype": "int8"}, "cache cannot be given together with kv_dtype"),
         ({"cache": cache, "n_beams": 3}, "cache cannot be given together with n_beams"),
     ):

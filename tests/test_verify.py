@@ -278,6 +278,8 @@ def test_references_that_do_not_fit_are_one_line(tmp_path: Path) -> None:
         verify(model, rewritten(tmp_path, ids=[1, 99]))
     with pytest.raises(ArgumentError, match="an encoder or a decoder of text"):
         verify("model", reference("llama"))
+    with pytest.raises(ArgumentError, match="rtol must be a number of at least 0"):
+        verify(model, reference("llama"), rtol=-1)
 
 
 def test_nothing_shared_is_an_error_and_a_missing_step_is_not(tmp_path: Path) -> None:
@@ -286,6 +288,8 @@ def test_nothing_shared_is_an_error_and_a_missing_step_is_not(tmp_path: Path) ->
     save_file({"ids": np.array([1, 2])}, path, metadata=about)
     with pytest.raises(FileError, match="holds no step of this model"):
         verify(load(MODELS["llama"]), path)
+    with pytest.raises(FileError, match="holds no step of this model"):
+        verify(random_decoder(n_layers=3), reference("llama"))
     fewer = verify(load(MODELS["llama"]), rewritten(tmp_path, attentions__1=None))
     assert fewer.equal
     assert "layers.1.attention.weights" not in [step.path for step in fewer.steps]

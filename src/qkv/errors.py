@@ -128,6 +128,7 @@ MESSAGES = {
     "/reset begins anew, --slide forgets the older half",
     "no_answer": "there is no answer yet to look into",
     "no_text": "what came on standard input is no text in UTF-8",
+    "no_partner": "{path} holds no decoder, so nothing in it could continue a chat",
     "no_chat": "{path} has no chat template, so it was not taught to answer; --plain continues the text all the same",
     "no_chat_template": "{path} has no chat template; give the prompt as text",
     "chat": "the chat template of {path} cannot be used: {reason}",

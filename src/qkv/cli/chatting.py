@@ -51,7 +51,7 @@ def add(group: click.Group, lang: str) -> None:
     def chat_command(model: Path | None, system: str | None, plain: bool, **how: Any) -> None:
         loaded = load_shown(model, lang)
         if not isinstance(loaded, Decoder):
-            raise ArgumentError("cannot_generate", path=model_path(model))
+            raise ArgumentError("no_partner", path=model_path(model))
         if loaded.chat_template is None and not plain:
             raise FileError("no_chat", path=model_path(model))
         chat = Conversation(loaded, how, plain)

@@ -71,7 +71,8 @@ class Kept:
     def append(self, new: Array) -> None:
         """Add rows; those of a wider dtype widen all."""
         parts, end = packed(new, self.packing), self.length + new.shape[-2]
-        self._dtype = new.dtype if self._dtype is None else answer_dtype(np.empty(0, self._dtype), new)
+        if self._dtype != new.dtype:
+            self._dtype = new.dtype if self._dtype is None else answer_dtype(np.empty(0, self._dtype), new)
         if not self._stored:
             self._stored = tuple(part.copy() if part is new else part for part in parts)
         else:
@@ -101,7 +102,7 @@ class Kept:
 def _written(buffer: Array, length: int, new: Array) -> Array:
     """The buffer with `new` written behind what is remembered, doubled when it is full."""
     end = length + new.shape[-2]
-    dtype = buffer.dtype if buffer.dtype == np.int8 else answer_dtype(buffer, new)
+    dtype = buffer.dtype if buffer.dtype == new.dtype else answer_dtype(buffer, new)
     if end > buffer.shape[-2] or dtype != buffer.dtype:
         larger = np.empty((*buffer.shape[:-2], max(end, 2 * buffer.shape[-2]), buffer.shape[-1]), dtype)
         larger[..., :length, :] = buffer[..., :length, :]

@@ -421,6 +421,12 @@ def _means(
     if n_draft is not None and not isinstance(draft, Decoder):
         raise ArgumentError("unused", name="n_draft", reason="draft is no model")
     proposing = Draft(draft, 4 if n_draft is None else n_draft) if isinstance(draft, Decoder) else draft
+    if proposing is not None and not hasattr(proposing, "propose"):
+        expected = "a decoder, a Draft or a Lookup"
+        raise ArgumentError("model_input", name="draft", expected=expected, what=type(proposing).__name__)
+    if cache is not None and not isinstance(cache, PrefixCache):
+        expected = "a PrefixCache of this model"
+        raise ArgumentError("model_input", name="cache", expected=expected, what=type(cache).__name__)
     return Means(proposing, cache, kv_dtype)
 
 

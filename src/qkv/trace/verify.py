@@ -12,11 +12,14 @@ import numpy as np
 
 from ..errors import ArgumentError, FileError
 from ..io.config import Config
+from ..io.gguf import open_gguf
+from ..io.gguf_models import written_as
 from ..io.modules import Observed, observed
 from ..models.decoder import Decoder
 from ..models.encoder import Encoder
 from ..models.families import family_in
 from ..ops.precision import Array
+from ..ops.valid import not_negative
 from .agreement import Compared, Verified, compare
 from .recording import record
 from .reference import Reference, read_reference
@@ -68,6 +71,7 @@ def verify(model: Any, against: str | os.PathLike[str] | Reference, *, rtol: flo
     """
     if not isinstance(model, Encoder | Decoder):
         raise ArgumentError("not_of_text", kind=type(model).__name__)
+    rtol = None if rtol is None else not_negative("rtol", rtol)
     reference = against if isinstance(against, Reference) else read_reference(against)
     ids = _checked(model, reference)
     with record() as trace:
@@ -104,12 +108,10 @@ def _logits(model: Any, hidden: Array, reference: Reference) -> Array | None:
 
 def _checked(model: Any, reference: Reference) -> Array:
     """The ids of the reference, if the model is of its kind and takes them."""
-    if reference.foreign and model.directory is not None and Path(model.directory).is_dir():
-        config = Config(Path(model.directory) / "config.json")
-        model_type = config.raw("model_type", None)
-        if model_type is not None and reference.about.get("model_type") != model_type:
-            told = reference.about.get("model_type")
-            raise FileError("other_model", path=reference.path, other=told, model=model_type)
+    if reference.foreign and model.directory is not None:
+        ours, theirs = _family_of(model).model_type, reference.about.get("model_type")
+        if theirs != ours:
+            raise FileError("other_model", path=reference.path, other=theirs, model=ours)
     n_layers = sum(name.startswith("hidden_states.") for name in reference.arrays) - 1
     if n_layers >= 0 and n_layers != len(model.layers):
         raise FileError("other_layers", path=reference.path, other=n_layers, n=len(model.layers))
@@ -125,6 +127,8 @@ def _pairs(model: Any, reference: Reference) -> Iterator[tuple[str, Callable[[Ar
             if path != "ids":
                 yield (LOGITS if path == OWN_LOGITS else path), partial(_as_it_is, array)
         return
+    if model.directory is None:  # made of weights in memory: nobody knows what they are called elsewhere
+        return
     family, settings = _family_of(model), model.settings
     for step in observed(family, settings, reference.modules):
         if step.foreign in reference.arrays:
@@ -138,12 +142,9 @@ def _as_it_is(array: Array, _: Array) -> Array:
 
 def _family_of(model: Any) -> Any:
     """The row of the model's family: by its config.json, or by the name that a GGUF file shares with transformers."""
-    directory = Path(model.directory or "")
+    directory = Path(model.directory)
     if directory.is_dir() and (directory / "config.json").exists():
         return family_in(Config(directory / "config.json"))[0][0]
-    from ..io.gguf import open_gguf
-    from ..io.gguf_models import written_as
-
     with open_gguf(directory) as file:
         return written_as(file).family
 

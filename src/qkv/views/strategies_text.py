@@ -9,7 +9,7 @@ from .. import words
 from ..models import Continued
 from ..walkthrough import Line, Table
 from ..walkthrough.parts import word
-from .cells import wrap
+from .cells import safe, wrap
 from .screen import Screen, printable
 from .walk_text import part_text
 
@@ -37,4 +37,4 @@ def _text(one: Continued, screen: Screen, lang: str) -> str:
     if not one.ids:
         return printable(words.say("strategies.nothing", lang), screen)
     text = " ".join(map(str, one.ids)) if one.text is None else one.text
-    return "\n".join(part for line in text.split("\n") for part in wrap(printable(line, screen), screen.width, screen))
+    return "\n".join(part for line in text.split("\n") for part in wrap(safe(line, screen), screen.width, screen))

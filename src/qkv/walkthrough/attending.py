@@ -75,7 +75,8 @@ class Heads(Shown):
     @property
     def parts(self) -> tuple[Line | Table, ...]:
         """Lines and the table."""
-        lines = [Line(f"heads.{self.probe or 'text'}", {"n": len(self.ids[0]), "texts": len(self.ids)})]
+        kind = self.probe or ("text" if len(self.ids) == 1 else "texts")
+        lines = [Line(f"heads.{kind}", {"n": len(self.ids[0]), "texts": len(self.ids)})]
         lines.append(Line("heads.rule", {"clear": CLEAR, "times": ABOVE_CHANCE}))
         if self.around:
             lines.append(Line("heads.within" if self.within else "heads.around", {"around": self.around}))

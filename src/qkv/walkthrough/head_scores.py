@@ -47,7 +47,7 @@ class Scores:
 
 def scores_on(model: Any, ids: Array, own: slice) -> tuple[Scores, Scores]:
     """The scores of one sequence, with and without the tokens around it."""
-    with record("layers.*.attention.*") as trace:
+    with record(*(f"layers.*.attention.{name}" for name in ("weights", "masked", "v"))) as trace:
         model.forward(ids)
     layers = []
     for i, layer in enumerate(model.layers):

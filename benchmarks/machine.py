@@ -29,8 +29,10 @@ def description(n_threads: int) -> dict[str, Any]:
         "cores allowed": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "threads": n_threads,
         "python": platform.python_version(),
-        **{package: importlib.metadata.version(package) if installed(module) else "not installed"
-           for module, package in PACKAGES.items()},
+        **{
+            package: importlib.metadata.version(package) if installed(module) else "not installed"
+            for module, package in PACKAGES.items()
+        },
         "BLAS": ", ".join(sorted(set(blas))) or "unknown",
     }
 

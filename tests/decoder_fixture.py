@@ -12,8 +12,8 @@ import numpy as np
 from safetensors.numpy import load_file, save_file
 from tests.models_fixture import DATA, goldens
 
-from qkv.io.decoders import DecoderSettings
-from qkv.io.tokenizer import Tokenizer
+from qkv.io.families.decoders import DecoderSettings
+from qkv.io.tokens.tokenizer import Tokenizer
 from qkv.layers import Rotary
 from qkv.models import Decoder, load
 from qkv.models.build import decoder_from_weights

@@ -14,8 +14,9 @@ from tests.decoder_fixture import DATA, byte_tokenizer, random_decoder, tiny
 
 from qkv.errors import QkvError
 from qkv.layers import Rotary
-from qkv.models import Decoder, beams
-from qkv.models.asked import Asked
+from qkv.models import Decoder
+from qkv.models.generation import beams
+from qkv.models.generation.asked import Asked
 from qkv.ops.scaling import DynamicNTK
 
 KNOWN = json.loads((DATA / "beam_goldens.json").read_text())

@@ -13,7 +13,7 @@ from tests.decoder_fixture import byte_tokenizer, known, random_decoder, tiny
 
 import qkv
 from qkv.errors import QkvError
-from qkv.io.tokenizer import Tokenizer
+from qkv.io.tokens.tokenizer import Tokenizer
 from qkv.layers import Block, FeedForward, LayerNorm, MultiHeadAttention, RMSNorm, Rotary
 from qkv.layers.attention import normed_heads
 from qkv.ops import biases

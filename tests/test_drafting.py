@@ -13,8 +13,9 @@ from tests.decoder_fixture import byte_tokenizer, random_decoder
 
 from qkv.errors import QkvError
 from qkv.layers import Rotary
-from qkv.models import Decoder, Draft, Lookup, PrefixCache, drafting
-from qkv.models.asked import Asked, odds
+from qkv.models import Decoder, Draft, Lookup, PrefixCache
+from qkv.models.generation import drafting
+from qkv.models.generation.asked import Asked, odds
 from qkv.ops.scaling import DynamicNTK
 
 IDS = np.random.default_rng(2).integers(0, 258, 17)
@@ -238,7 +239,7 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
     import tokenizers
 
-    from qkv.io.tokenizer import Tokenizer
+    from qkv.io.tokens.tokenizer import Tokenizer
 
     model.tokenizer = byte_tokenizer(tmp_path)
     other = random_decoder()

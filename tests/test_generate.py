@@ -15,11 +15,12 @@ from qkv import words
 from qkv.cli.commands import qkv as command
 from qkv.errors import QkvError
 from qkv.io.config import Config
-from qkv.io.endings import read_end_ids
-from qkv.io.tokenizer import Tokenizer
+from qkv.io.tokens.endings import read_end_ids
+from qkv.io.tokens.tokenizer import Tokenizer
 from qkv.layers import Rotary
-from qkv.models import Decoder, generate
-from qkv.models.text import Writer
+from qkv.models import Decoder
+from qkv.models.generation import generate
+from qkv.models.generation.text import Writer
 from qkv.ops.scaling import DynamicNTK
 
 IDS = np.random.default_rng(2).integers(0, 256, 17)

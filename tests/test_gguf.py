@@ -15,7 +15,7 @@ from tests.decoder_fixture import CLOSE, LENGTHS, Copy, known
 from tests.gguf_fixture import metadata_of, tensors_of, vocabulary, write
 
 from qkv.errors import ArgumentError, FileError
-from qkv.io.gguf import PACKINGS, open_gguf
+from qkv.io.gguf.file import PACKINGS, open_gguf
 from qkv.models import Decoder, load
 from qkv.ops.scaling import Llama3, Yarn
 
@@ -84,7 +84,7 @@ def test_the_same_from_both_formats(path: Path, tmp_path: Path, family: str, cha
 
 
 def test_gemma2_of_46_layers_scales_by_another_width(path: Path) -> None:
-    from qkv.io.gguf_models import read_settings
+    from qkv.io.gguf.models import read_settings
 
     metadata = metadata_of("gemma2") | {"gemma2.block_count": 46}
     with open_gguf(write(path, metadata, tensors_of("gemma2"))) as file:

@@ -14,9 +14,9 @@ from tests.decoder_fixture import LENGTHS, Copy, known
 from tests.gguf_fixture import in_pairs, write
 
 from qkv.errors import FileError
-from qkv.io.gguf import open_gguf
-from qkv.io.gguf_architectures import ARCHITECTURES
-from qkv.io.gguf_models import read_settings
+from qkv.io.gguf.architectures import ARCHITECTURES
+from qkv.io.gguf.file import open_gguf
+from qkv.io.gguf.models import read_settings
 from qkv.models import load
 
 Tensors = dict[str, np.ndarray]

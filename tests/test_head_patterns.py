@@ -255,7 +255,9 @@ def test_text_fits_and_says_what_does_not_apply() -> None:
 
 def test_from_the_command_line() -> None:
     options = ["--model", str(smollm2_file())]
-    run = CliRunner().invoke(command("en"), ["heads", *options, "--by", "induction", "--top", "2"])
+    run = CliRunner().invoke(
+        command("en"), ["heads", *options, "--by", "induction", "--top", "2"], env={"COLUMNS": "120"}
+    )
     assert run.exit_code == 0, run.output
     assert run.output.count(" induction ") == 3
     run = CliRunner().invoke(command("en"), ["heads", "A", "rose", "is", "a", "rose", *options, "--json"])

@@ -263,7 +263,7 @@ def test_other_wrong_calls() -> None:
         with pytest.raises(ArgumentError, match=r"^d_model=12 must be a multiple of n_heads=5$"):
             kind(12, 5)
     with pytest.raises(
-        ArgumentError, match=r"^activation must be one of gelu, gelu_tanh, relu, silu, but it is 'selu'$"
+        ArgumentError, match=r"^activation must be one of gelu, gelu_tanh, relu, silu, quick_gelu, but it is 'selu'$"
     ):
         FeedForward.init(3, 5, activation="selu")(np.ones((2, 3)))
     with pytest.raises(ShapeError, match=r"^q has 3 heads, which is no multiple of the 2 heads of k and v$"):

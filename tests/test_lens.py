@@ -126,7 +126,7 @@ def test_a_real_model_knows_paris_late() -> None:
 
 def test_lens_from_the_command_line() -> None:
     options = ["The capital of France is", "--model", str(smollm2_file()), "--top", "2"]
-    run = CliRunner().invoke(command("en"), ["lens", *options])
+    run = CliRunner().invoke(command("en"), ["lens", *options], env={"COLUMNS": "100"})
     assert run.exit_code == 0, run.output
     assert "ĠParis" in run.output.splitlines()[0]
     assert max(map(len, run.output.splitlines())) <= 100

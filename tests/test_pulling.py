@@ -22,9 +22,9 @@ from tests.gguf_fixture import metadata_of, tensors_of, write
 
 from qkv.cli.commands import qkv as command
 from qkv.errors import FileError
-from qkv.io import packaged
-from qkv.io.hub import pull
-from qkv.io.stored import all_stored, find, models_folder
+from qkv.io.store import packaged
+from qkv.io.store.hub import pull
+from qkv.io.store.stored import all_stored, find, models_folder
 from qkv.models import load
 
 hub_library = pytest.importorskip("huggingface_hub")
@@ -251,7 +251,7 @@ def test_a_download_that_was_interrupted_goes_on(hub: Hub) -> None:
     hub.pauses_after["model.safetensors"] = 25_000_000
     program = f"""
 import os, threading, time
-from qkv.io.hub import pull
+from qkv.io.store.hub import pull
 def end():
     sizes = [0]
     while max(sizes) < 5_000_000:

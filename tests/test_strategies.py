@@ -14,7 +14,7 @@ from qkv import words
 from qkv.cli.commands import qkv as command
 from qkv.errors import QkvError
 from qkv.models import compare_strategies
-from qkv.models.strategies import STRATEGIES, distinct
+from qkv.models.generation.strategies import STRATEGIES, distinct
 from qkv.views.strategies_text import strategies_text
 
 IDS = np.random.default_rng(2).integers(0, 258, 17)
@@ -46,7 +46,7 @@ def test_text_is_scored_as_it_is_read(tmp_path: Path) -> None:
 def test_special_tokens_stand_before_a_text_and_not_within(tmp_path: Path) -> None:
     import tokenizers
 
-    from qkv.io.tokenizer import Tokenizer
+    from qkv.io.tokens.tokenizer import Tokenizer
 
     byte_tokenizer(tmp_path)
     inner = tokenizers.Tokenizer.from_file(str(tmp_path / "tokenizer.json"))
@@ -130,7 +130,7 @@ def test_the_command(tmp_path: Path) -> None:
     model, options = copy.load(), ["ab c", "--model", str(copy.directory), "--max-new-tokens", "7"]
 
     def run(*more: str, lang: str = "en") -> str:
-        ran = CliRunner().invoke(command(lang), ["generate", *options, *more])
+        ran = CliRunner().invoke(command(lang), ["generate", *options, *more], env={"COLUMNS": "100"})
         return ran.output if ran.exception is None else str(ran.exception)
 
     for lang in words.LANGUAGES:

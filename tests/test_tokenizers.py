@@ -18,8 +18,8 @@ from tests.models_fixture import DATA
 from tests.models_fixture import Copy as BertCopy
 
 from qkv.errors import ArgumentError, FileError
-from qkv.io.spm import CONTROL, NORMAL, USER_DEFINED, SPMFile
-from qkv.io.tokenizer import Tokenizer, read_tokenizer, tokenizer_file
+from qkv.io.tokens.spm import CONTROL, NORMAL, USER_DEFINED, SPMFile
+from qkv.io.tokens.tokenizer import Tokenizer, read_tokenizer, tokenizer_file
 from qkv.models import load
 
 HERE = DATA / "tokenizers"
@@ -150,7 +150,7 @@ def with_gguf(path: Path, model: str, **changes: Any) -> Path:
 
 @pytest.mark.parametrize("model", ["bpe", "bpe_no_prefix"])
 def test_pieces_in_a_gguf_file(tmp_path: Path, model: str) -> None:
-    from qkv.io.gguf_tokenizer import tokenizer_of
+    from qkv.io.gguf.tokenizer import tokenizer_of
 
     tokenizer = tokenizer_of(with_gguf(tmp_path, model))
     for text, expected in zip(TEXTS, IDS[model]):

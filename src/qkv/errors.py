@@ -110,17 +110,18 @@ MESSAGES = {
     "other_regime": "the caches hold {seen} tokens, whose positions are encoded otherwise in a sequence of {size}; "
     "give the whole sequence to new caches",
     "other_context": "the cache holds keys and values of another context; each context needs a new one",
-    "decoder_ids_needed": "an encoder-decoder needs decoder_ids=: what has been written so far, which begins with {start}",
+    "decoder_ids_needed": "an encoder-decoder needs decoder_ids=: what has been written so far, "
+    "which begins with {start}",
     "other_source": "the source was encoded by another model; give what it was made of",
     "no_decoder": "this model only reads: encode_source(...).states are what it gives",
     "no_start": "{path} does not say with which token an answer begins; give decoder_ids=",
-    "answer_long": "an answer begins with {size} tokens and {new} more are asked for, but the model writes at most {limit}; "
-    "ask for fewer",
+    "answer_long": "an answer begins with {size} tokens and {new} more are asked for, but the model writes at most "
+    "{limit}; ask for fewer",
     "cannot_hear": "{path} holds a model that reads text; a speech model is needed to transcribe",
     "empty_audio": "there is no sample in the sound",
     "audio_long": "the sound lasts {seconds:.1f} s, but the model hears at most {limit} s; cut it into pieces",
-    "wav_rate": "{path} has {rate} samples a second, but the model hears {expected}; convert it first, for example with "
-    "ffmpeg -i in.wav -ar {expected} out.wav",
+    "wav_rate": "{path} has {rate} samples a second, but the model hears {expected}; convert it first, for example "
+    "with ffmpeg -i in.wav -ar {expected} out.wav",
     "wav_long": "{path} lasts {seconds:.0f} s, but at most {limit} s are read of a file; cut it into pieces",
     "other_vocabulary": "a draft must have the vocabulary of the model, {size} tokens, but it has {other_size}",
     "other_token": "a draft must have the vocabulary of the model, but token {id} is another one there",

@@ -11,14 +11,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripts.make_tiny_models import FAMILIES
-from tests.peers.test_decoders import made
 
-from qkv.models import beams, load
-from qkv.models.asked import Asked
+from qkv.models import load
+from qkv.models.generation import beams
+from qkv.models.generation.asked import Asked
 
 torch = pytest.importorskip("torch")
-from scripts.make_beam_goldens import beams as theirs  # noqa: E402
+pytest.importorskip("transformers")
+
+from scripts.make_beam_goldens import beams as theirs  # noqa: E402  (needs torch)
+from scripts.make_tiny_models import FAMILIES  # noqa: E402
+from tests.peers.test_decoders import made  # noqa: E402
 
 SETTINGS: list[dict[str, Any]] = [
     {"n_beams": 4, "length_penalty": 1.0, "early_stopping": False},

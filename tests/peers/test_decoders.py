@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scripts.make_tiny_models import FAMILIES, randomised
 
-from qkv.models import load, sampling
+from qkv.models import load
+from qkv.models.generation import sampling
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
+
+from scripts.make_tiny_models import FAMILIES, randomised  # noqa: E402  (needs torch)
 
 LENGTHS = (3, 19, 37)
 N_NEW = 9

@@ -1,4 +1,4 @@
-"""llama.cpp as a second witness of the real SmolLM2: it computes with the 4-bit numbers, we with what they stand for."""
+"""llama.cpp as a second witness of SmolLM2: it computes with the 4-bit numbers, we with what they stand for."""
 
 from __future__ import annotations
 

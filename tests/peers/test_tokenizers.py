@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from qkv.io.tokenizer import read_tokenizer
+from qkv.io.tokens.tokenizer import read_tokenizer
 
 sentencepiece = pytest.importorskip("sentencepiece")
 transformers = pytest.importorskip("transformers")

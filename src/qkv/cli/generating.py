@@ -13,7 +13,7 @@ from .. import words
 from ..errors import ArgumentError
 from ..layers.kept import PACKINGS
 from ..models import Decoder, EncoderDecoder, compare_strategies
-from ..models.asked import Asked
+from ..models.generation.asked import Asked
 from ..views.screen import write
 from ..views.strategies_text import strategies_text
 from .loading import load_shown, model_path

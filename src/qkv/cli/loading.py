@@ -11,8 +11,8 @@ from rich.cells import cell_len
 
 from .. import words
 from ..errors import ArgumentError
-from ..io.packaged import NAME as SMALL
-from ..io.stored import find
+from ..io.store.packaged import NAME as SMALL
+from ..io.store.stored import find
 from ..models import load
 from ..views.screen import Screen, printable, write
 

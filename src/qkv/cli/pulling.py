@@ -5,10 +5,10 @@ from __future__ import annotations
 import click
 
 from .. import words
-from ..io import packaged
-from ..io.hub import pull
-from ..io.packaged import pull_packaged
-from ..io.stored import Stored, all_stored, find
+from ..io.store import packaged
+from ..io.store.hub import pull
+from ..io.store.packaged import pull_packaged
+from ..io.store.stored import Stored, all_stored, find
 from ..views.size_text import BINARY, said
 from ..views.tables import columns
 from .saying import aside, screen, show

@@ -3,14 +3,14 @@
 from .answers import Filling
 from .clip import CLIP
 from .decoder import Decoder
-from .drafting import Draft, Lookup
 from .embeddings import Embeddings
 from .encoder import Encoder
+from .generation.drafting import Draft, Lookup
+from .generation.prefix import PrefixCache
+from .generation.strategies import Continued, compare_strategies
 from .heads import Pooler, TaskHead
 from .load import load
-from .prefix import PrefixCache
 from .seq2seq import EncoderDecoder
-from .strategies import Continued, compare_strategies
 from .vision import ImageEncoder
 from .vocabulary import Head, TokenEmbeddings
 

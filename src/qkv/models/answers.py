@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..errors import ArgumentError, FileError
-from ..io.masking import ANY_MASK
-from ..io.tokenizer import Tokenizer, read_tokenizer
+from ..io.tokens.masking import ANY_MASK
+from ..io.tokens.tokenizer import Tokenizer, read_tokenizer
 from ..ops import softmax
 from ..ops.activations import sigmoid
 from ..ops.precision import Array

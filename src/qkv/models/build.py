@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..io.decoders import DecoderSettings
+from ..io.families.decoders import DecoderSettings
 from ..layers import (
     Block,
     Experts,

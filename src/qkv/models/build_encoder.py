@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..io.encoders import EncoderSettings
+from ..io.families.encoders import EncoderSettings
 from ..layers import Block, FeedForward, GatedFeedForward, LayerNorm, MultiHeadAttention
 from .embeddings import Embeddings
 from .encoder import Encoder

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..io.seq2seq import Seq2SeqSettings
+from ..io.families.seq2seq import Seq2SeqSettings
 from ..layers import Block, Convolution, DecoderBlock, FeedForward, GatedFeedForward, MultiHeadAttention
 from ..layers.parts import Norm
 from ..ops import biases, sinusoidal_positions

@@ -10,10 +10,10 @@ import numpy as np
 
 from ..contract import op
 from ..errors import ArgumentError
-from ..io.clip import CLIPSettings, TextSettings
 from ..io.config import Config
+from ..io.families.clip import CLIPSettings, TextSettings
 from ..io.preprocessing import read_preprocessing
-from ..io.tokenizer import Tokenizer, read_tokenizer
+from ..io.tokens.tokenizer import Tokenizer, read_tokenizer
 from ..layers import Block, LayerNorm
 from ..layers.linear import linear
 from ..ops import softmax

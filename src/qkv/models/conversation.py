@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError
-from .prefix import PrefixCache
+from .generation.prefix import PrefixCache
 
 if TYPE_CHECKING:
     from .decoder import Decoder

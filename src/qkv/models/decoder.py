@@ -12,26 +12,26 @@ import numpy as np
 
 from ..contract import op
 from ..errors import ArgumentError, FileError
-from ..io.chat import ChatTemplate, read_chat_template
 from ..io.config import Config
-from ..io.decoders import DecoderSettings
-from ..io.endings import read_end_ids
-from ..io.gguf_tokenizer import tokenizer_of
-from ..io.tokenizer import Tokenizer
+from ..io.families.decoders import DecoderSettings
+from ..io.gguf.tokenizer import tokenizer_of
+from ..io.tokens.chat import ChatTemplate, read_chat_template
+from ..io.tokens.endings import read_end_ids
+from ..io.tokens.tokenizer import Tokenizer
 from ..layers import Block, KVCache
 from ..layers.parts import Norm
 from ..ops import log_softmax, masks
 from ..ops.biases import Bias
 from ..ops.precision import Array
-from .asked import Asked
 from .classifying import LastTokenClassifier, classify
-from .drafting import Draft, Drafter
-from .generate import Means, generate, stream
+from .generation.asked import Asked
+from .generation.drafting import Draft, Drafter
+from .generation.generate import Means, generate, stream
+from .generation.prefix import PrefixCache
+from .generation.run import Caches
 from .inputs import Given, check_ids, is_text, left_padded, read_given
 from .lens import read_off
-from .prefix import PrefixCache
 from .rotations import Rotations
-from .run import Caches
 from .vocabulary import Head, TokenEmbeddings
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from ..contract import op
 from ..errors import ArgumentError
 from ..io.config import Config
-from ..io.encoders import EncoderSettings
-from ..io.masking import gives_segments, read_mask_token
+from ..io.families.encoders import EncoderSettings
 from ..io.sentence import POOLINGS, SentenceSettings, read_sentence_settings
-from ..io.tokenizer import Tokenizer
+from ..io.tokens.masking import gives_segments, read_mask_token
+from ..io.tokens.tokenizer import Tokenizer
 from ..layers import Block
 from ..layers.parts import Norm
 from ..ops import masks

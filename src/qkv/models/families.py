@@ -6,34 +6,34 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import FileError
-from ..io.bart import BART, MARIAN, MBART
-from ..io.bert import BERT
-from ..io.bloom import BLOOM
-from ..io.clip import CLIP as CLIP_FAMILY
 from ..io.config import Config
-from ..io.deepseek import DEEPSEEK_V2, DEEPSEEK_V3
-from ..io.distilbert import DISTILBERT
-from ..io.electra import ELECTRA
-from ..io.falcon import FALCON
-from ..io.gemma import GEMMA, GEMMA2, GEMMA3
-from ..io.gpt2 import GPT2
-from ..io.gpt_neox import GPT_NEOX
-from ..io.gpt_oss import GPT_OSS
-from ..io.llama import LLAMA
-from ..io.mistral import MISTRAL
-from ..io.mixtral import MIXTRAL
-from ..io.modernbert import MODERNBERT
-from ..io.olmo2 import OLMO2
-from ..io.opt import OPT
-from ..io.phi3 import PHI3
-from ..io.qwen import QWEN2, QWEN3
-from ..io.qwen_moe import QWEN2_MOE, QWEN3_MOE
-from ..io.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
-from ..io.smollm3 import SMOLLM3
-from ..io.t5 import MT5, T5
-from ..io.vit import VIT
+from ..io.families.bart import BART, MARIAN, MBART
+from ..io.families.bert import BERT
+from ..io.families.bloom import BLOOM
+from ..io.families.clip import CLIP as CLIP_FAMILY
+from ..io.families.deepseek import DEEPSEEK_V2, DEEPSEEK_V3
+from ..io.families.distilbert import DISTILBERT
+from ..io.families.electra import ELECTRA
+from ..io.families.falcon import FALCON
+from ..io.families.gemma import GEMMA, GEMMA2, GEMMA3
+from ..io.families.gpt2 import GPT2
+from ..io.families.gpt_neox import GPT_NEOX
+from ..io.families.gpt_oss import GPT_OSS
+from ..io.families.llama import LLAMA
+from ..io.families.mistral import MISTRAL
+from ..io.families.mixtral import MIXTRAL
+from ..io.families.modernbert import MODERNBERT
+from ..io.families.olmo2 import OLMO2
+from ..io.families.opt import OPT
+from ..io.families.phi3 import PHI3
+from ..io.families.qwen import QWEN2, QWEN3
+from ..io.families.qwen_moe import QWEN2_MOE, QWEN3_MOE
+from ..io.families.roberta import CAMEMBERT, ROBERTA, XLM_ROBERTA
+from ..io.families.smollm3 import SMOLLM3
+from ..io.families.t5 import MT5, T5
+from ..io.families.vit import VIT
+from ..io.families.whisper import WHISPER
 from ..io.weights import Family
-from ..io.whisper import WHISPER
 from .build import decoder_from_weights
 from .build_encoder import encoder_from_weights
 from .build_seq2seq import encoder_decoder_from_weights

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..contract import op
-from ..io.encoders import ClassifierSettings
+from ..io.families.encoders import ClassifierSettings
 from ..layers.linear import linear
 from ..layers.parts import ACTIVATIONS, Norm
 from ..ops import softmax

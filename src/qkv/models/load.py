@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import FileError, MissingExtraError
-from ..io.chat import ChatTemplate
 from ..io.config import Config
-from ..io.decoders import DecoderSettings, with_head
+from ..io.families.decoders import DecoderSettings, with_head
 from ..io.files import PICKLES, is_pickle, there
 from ..io.floats import Dtype, asked_dtype
 from ..io.fp8 import read_block
-from ..io.gguf import is_gguf, open_gguf
-from ..io.gguf_models import family_of, read_settings
-from ..io.gguf_tokenizer import GGUFVocabulary
+from ..io.gguf.file import is_gguf, open_gguf
+from ..io.gguf.models import family_of, read_settings
+from ..io.gguf.tokenizer import GGUFVocabulary
 from ..io.shards import INDEX
-from ..io.tokenizer import Tokenizer, read_tokenizer, tokenizer_file
+from ..io.tokens.chat import ChatTemplate
+from ..io.tokens.tokenizer import Tokenizer, read_tokenizer, tokenizer_file
 from ..io.weights import Progress, placed, read_weights
 from .build import decoder_from_weights
 from .decoder import Decoder

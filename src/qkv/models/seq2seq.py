@@ -11,22 +11,22 @@ import numpy as np
 
 from ..errors import ArgumentError
 from ..io.config import Config
-from ..io.endings import read_end_ids
-from ..io.seq2seq import Seq2SeqSettings
+from ..io.families.seq2seq import Seq2SeqSettings
 from ..io.target import Target, read_target
-from ..io.tokenizer import Tokenizer, read_tokenizer
+from ..io.tokens.endings import read_end_ids
+from ..io.tokens.tokenizer import Tokenizer, read_tokenizer
 from ..layers import ContextCache, KVCache
 from ..ops import masks
 from ..ops.precision import Array
-from .asked import Asked
+from .generation.asked import Asked
+from .generation.run import Caches
+from .generation.writing import write, write_on
 from .inputs import is_text, padded
 from .log_mel import Hearing, read_hearing
-from .run import Caches
 from .sides import Source, SourceEncoder, TargetDecoder
 from .sources import read_sound, read_source_ids, read_written
 from .transcribing import prompts
 from .vocabulary import Head
-from .writing import write, write_on
 
 
 @dataclass(eq=False)

@@ -11,11 +11,11 @@ from typing import Any
 
 from ..errors import ArgumentError, FileError
 from ..io.config import Config
-from ..io.decoders import DecoderSettings, with_head
+from ..io.families.decoders import DecoderSettings, with_head
 from ..io.files import is_pickle, there
 from ..io.fp8 import read_block
-from ..io.gguf import is_gguf, open_gguf
-from ..io.gguf_models import architecture_of, family_of, read_settings
+from ..io.gguf.file import is_gguf, open_gguf
+from ..io.gguf.models import architecture_of, family_of, read_settings
 from ..io.shards import INDEX, open_model
 from ..io.weights import Family, Tensors
 from ..ops.valid import integer

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from functools import singledispatch
 from typing import Any
 
-from ..io.clip import CLIPSettings
-from ..io.decoders import DecoderSettings
-from ..io.deepseek import LatentSettings
-from ..io.encoders import EncoderSettings
-from ..io.seq2seq import Seq2SeqSettings
-from ..io.vision import VisionSettings
+from ..io.families.clip import CLIPSettings
+from ..io.families.decoders import DecoderSettings
+from ..io.families.deepseek import LatentSettings
+from ..io.families.encoders import EncoderSettings
+from ..io.families.seq2seq import Seq2SeqSettings
+from ..io.families.vision import VisionSettings
 
 
 @dataclass(frozen=True)

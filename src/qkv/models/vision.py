@@ -13,10 +13,10 @@ import numpy as np
 from ..contract import op
 from ..errors import ArgumentError, FileError
 from ..io.config import Config
+from ..io.families.vision import VisionSettings
 from ..io.images import read_image
 from ..io.preprocessing import Preprocessing, read_preprocessing
-from ..io.tokenizer import Tokenizer
-from ..io.vision import VisionSettings
+from ..io.tokens.tokenizer import Tokenizer
 from ..layers import Block, FeedForward, LayerNorm, MultiHeadAttention
 from ..layers.linear import linear
 from ..ops import softmax

@@ -83,7 +83,7 @@ def row_softmax(masked: Array, sinks: Array | None) -> Array:
 
 
 def row_powers(masked: Array, sinks: Array | None) -> tuple[Array, Array, Array]:
-    """The largest logit of each row, or what is finite and lowest, exp(logit - largest), and their sum with the sink's."""
+    """The largest logit of each row (at least what is finite), exp(logit - largest), and their sum with the sink's."""
     top = masked.max(axis=-1, keepdims=True, initial=np.finfo(masked.dtype).min)
     if sinks is not None:
         top = np.maximum(top, sinks[..., None])

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..errors import ArgumentError, FileError
 from ..io.config import Config
-from ..io.gguf import open_gguf
-from ..io.gguf_models import written_as
+from ..io.gguf.file import open_gguf
+from ..io.gguf.models import written_as
 from ..io.modules import Observed, observed
 from ..models.decoder import Decoder
 from ..models.encoder import Encoder

@@ -11,7 +11,7 @@ import numpy as np
 
 from .. import words
 from ..errors import ArgumentError
-from ..io.tokenizer import read_tokenizer
+from ..io.tokens.tokenizer import read_tokenizer
 from ..models.seq2seq import EncoderDecoder
 from ..ops.precision import Array
 from ..trace import Trace, record

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from ... import ops
-from ...models import sampling
+from ...models.generation import sampling
 from ..mistakes import say
 from ..properties import rows_sum_to_one
 from ..task import Function, Line, Mistake, Probe, Task, Text, formula

@@ -1,0 +1,1 @@
+"""Families of models: how their configurations and tensors become settings and weights by our names."""

@@ -1,0 +1,1 @@
+"""Models on this machine: fetched when asked for, found by name."""

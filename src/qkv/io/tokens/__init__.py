@@ -1,0 +1,1 @@
+"""Tokenizers, whatever files describe them, and the tokens that mean something."""

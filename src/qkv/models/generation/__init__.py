@@ -1,0 +1,1 @@
+"""Continuing a text: strategies, drafts, caches that stay."""

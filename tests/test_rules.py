@@ -231,11 +231,12 @@ def test_rule_3_a_row_of_scores_that_overflow_downward_is_unknown(dtype: Any) ->
     assert np.isnan(lse).all()
 
 
+@pytest.mark.parametrize("rules", [{}, {"mask": np.arange(7) != 4}])
 @each_dtype
-def test_rule_3_infinite_values(dtype: Any) -> None:
+def test_rule_3_infinite_values(dtype: Any, rules: Any) -> None:
     q, k, v = arrays(dtype, d_v=3)
     v[:, 1, 0], v[:, 2, 1], v[:, 3, 1], v[:, 5, 2] = np.inf, np.inf, -np.inf, -np.inf
-    out = wide(qkv.attention(q, k, v))
+    out = wide(qkv.attention(q, k, v, **rules))
     assert (out[..., 0] == np.inf).all()
     assert np.isnan(out[..., 1]).all()
     assert (out[..., 2] == -np.inf).all()

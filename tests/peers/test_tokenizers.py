@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +37,20 @@ def saved(directory: Path, model: bytes, kind: str, name: str) -> Path:
     return directory
 
 
+def tied(theirs: Any, kind: str, one: list[int], other: list[int]) -> bool:
+    """Whether two ways to cut a text into the pieces of a unigram model are equally likely: either may be taken."""
+    totals = [sum(map(theirs.get_score, ids)) for ids in (one, other)]
+    return kind == "unigram" and math.isclose(*totals, abs_tol=1e-4)
+
+
 @pytest.mark.parametrize("how", [{"model_type": "unigram"}, {"model_type": "bpe", "byte_fallback": True}])
 @pytest.mark.parametrize("rule", ["nmt_nfkc", "nmt_nfkc_cf", "identity"])
 def test_pieces_are_those_of_sentencepiece(tmp_path: Path, how: dict[str, Any], rule: str) -> None:
     model = trained(normalization_rule_name=rule, **how)
     ours = read_tokenizer(saved(tmp_path, model, "LlamaTokenizer", "tokenizer.model"))
     theirs = sentencepiece.SentencePieceProcessor(model_proto=model)
-    different = [text for text in PLAIN if ours.encode(text, special_tokens=False) != theirs.encode(text)]
+    pairs = {text: (ours.encode(text, special_tokens=False), theirs.encode(text)) for text in PLAIN}
+    different = [text for text, (a, b) in pairs.items() if a != b and not tied(theirs, how["model_type"], a, b)]
     assert all("Z\u0337\u0351" in text or "e\u0301\u0302" in text for text in different)
     assert len(different) <= 5
 

@@ -10,6 +10,7 @@ import importlib.util
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 
 import qkv
+from qkv.io.gguf.file import open_gguf
 from qkv.models import Decoder
 
 from .measure import PAUSE, summary
@@ -27,7 +29,7 @@ Row = dict[str, Any]
 N_PROMPT, N_NEW, REPEATS = 511, 64, 5
 FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 TEXT = "Attention lets each token look at all that came before it, and take from each as much as it needs. "
-PRODUCTS = "its products alone"
+PRODUCTS, PACKED, UNPACKING = "its products alone", "reading its packed bytes alone", "unpacking them, as NumPy can"
 
 # Seconds to load, and the resident memory after it and at its peak, in kB.
 LOADING = """
@@ -74,8 +76,8 @@ class Ours:
     def _last(self, ids: Any) -> Any:
         return self._model.head(self._model.forward(ids, self._caches)[-1:])
 
-    def products(self) -> Callable[[], None]:
-        """Every matrix of the model once with a vector: the least that a token takes, for all must be read."""
+    def products(self) -> tuple[Callable[[], None], int]:
+        """Every matrix of the model once with a vector, which is the least that a token takes; and their bytes."""
         matrices = [self._model.head.matrix()]
         for layer in self._model.layers:
             attention, feed_forward = layer.attention, layer.feed_forward
@@ -86,7 +88,7 @@ class Ours:
             for x, W in zip(vectors, matrices):
                 x @ W
 
-        return run
+        return run, sum(W.nbytes for W in matrices)
 
 
 class Transformers:
@@ -171,19 +173,30 @@ def prefill(n_threads: int, quick: bool = False) -> list[Row]:
     """A prompt of 511 tokens, and the logits after its last one."""
     ids = prompt()
     runs = {name: (lambda: None, lambda one=one: one.start(ids)) for name, one in contenders(n_threads).items()}
-    return _rows("prefill", _in_turns(runs), N_PROMPT)  # type: ignore[arg-type]
+    return _rows("prefill", _in_turns(runs), N_PROMPT)
 
 
 def decode(n_threads: int, quick: bool = False) -> list[Row]:
-    """64 tokens after that prompt, one by one; beside it the model's products with a vector, and nothing else."""
+    """64 tokens after that prompt, one by one; beside it what a token takes at least, and what packed numbers would."""
     ids, runs = prompt(), {}
     for name, one in contenders(n_threads).items():
         token = int(np.argmax(one.start(ids)))
         runs[name] = (lambda one=one: one.back(N_PROMPT), lambda one=one, token=token: _steps(one, token))
-    times = _in_turns(runs)  # type: ignore[arg-type]
-    products = contenders(n_threads)["qkv"].products()  # type: ignore[attr-defined]
-    alone_times = _in_turns({PRODUCTS: (lambda: None, lambda: [products() for _ in range(N_NEW)])})
-    return _rows("decode", times | alone_times, N_NEW)
+    times = _in_turns(runs)
+    products, size = contenders(n_threads)["qkv"].products()  # type: ignore[attr-defined]
+    packed = np.fromfile(model_file(), np.int64)
+    parts = np.array_split(packed, n_threads)
+    with ThreadPoolExecutor(n_threads) as pool, open_gguf(model_file()) as file:
+        lower = {
+            PRODUCTS: lambda: [products() for _ in range(N_NEW)],
+            PACKED: lambda: [list(pool.map(np.max, parts)) for _ in range(N_NEW)],
+        }
+        times |= _in_turns({name: (lambda: None, run) for name, run in lower.items()})
+        unpacking = _in_turns({UNPACKING: (lambda: None, lambda: [file.read(name) for name in file.shapes])})
+    times |= {name: [N_NEW * one for one in seconds] for name, seconds in unpacking.items()}  # each token, all of them
+    read = {"qkv": size, PRODUCTS: size, PACKED: packed.nbytes, UNPACKING: packed.nbytes}
+    return [{**row, "MB of weights a token": read[row["contender"]] / 1e6 if row["contender"] in read else None}
+            for row in _rows("decode", times, N_NEW)]  # fmt: skip
 
 
 def load(n_threads: int, quick: bool = False) -> list[Row]:

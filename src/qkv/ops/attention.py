@@ -1,4 +1,5 @@
-"""Attention: the face, and the choice between its two paths, the definition (`dense`) and the fast one (`tiled`).
+"""Attention: the face, and the choice between its paths: the definition (`dense`), the fast one (`tiled`), and the
+definition without its questions for a single query (`one_query`).
 
 The rules of the edges (masks, empty rows, NaN, precision) are written in the documentation, page "edges".
 """
@@ -15,6 +16,7 @@ from .arguments import Call, Window, read_call
 from .biases import Bias
 from .dense import dense, row_logsumexp
 from .masks import Rule
+from .one_query import one_query
 from .settings import settings
 from .tiled import tiled
 
@@ -95,6 +97,10 @@ def attention(
     array([[1., 2., 3.],
            [4., 5., 6.]])
     """
+    asked = (mask, bias, window, softcap, sinks)
+    if causal is return_weights is return_lse is False and all(a is None for a in asked) and _nobody_asks_how(offset):
+        if (row := one_query(q, k, v, scale, TINY)) is not None:
+            return row
     call = read_call(
         q, k, v, mask=mask, bias=bias, causal=causal, window=window, offset=offset, scale=scale, softcap=softcap,
         sinks=sinks,
@@ -112,6 +118,11 @@ def attention(
         if return_lse:
             results.append(np.array(np.broadcast_to(row_logsumexp(masked, call.sinks), call.scores[:-1])))
     return out if len(results) == 1 else tuple(results)
+
+
+def _nobody_asks_how(offset: object) -> bool:
+    """Whether nobody watches or has chosen a path, and the offset is right, which counts for nothing without a rule."""
+    return watcher.get() is None and settings().force is None and (offset is None or type(offset) is int)
 
 
 def takes_tiles(call: Call, return_weights: bool) -> bool:

@@ -111,9 +111,8 @@ def _read(x: ArrayLike, eps: float, axis: int | tuple[int, ...]) -> tuple[Array,
 
 
 def mean_of_squares(x: Array, axis: tuple[int, ...]) -> Array:
-    """The mean of x^2 along the axes, which are kept; in float64 where a float32 square overflows."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = _mean(x * x, axis)
+    """The mean of x^2 along the axes, which are kept; in float64 where a float32 square overflows, which may warn."""
+    mean = _mean(x * x, axis)
     if x.dtype != np.float64 and np.isinf(mean).any():
         mean = _mean(np.square(x, dtype=np.float64), axis)
     return mean

@@ -23,10 +23,10 @@ TEXTS = {
         "prefill": "## SmolLM2-135M: a prompt of 511 tokens", "decode": "## SmolLM2-135M: 64 tokens after it",
         "load": "## SmolLM2-135M: loading from GGUF",
         "packed": "llama.cpp reads the packed numbers as they are: a fifth of the bytes, unpacked in registers inside "
-        "of each product. Here they are unpacked once, while loading. The table says what lies between: the products of a "
-        "token take about as long as their float32 bytes take to be read, reading the packed bytes alone would take a "
-        "fraction of that, and unpacking them with NumPy at each token takes many times longer. So llama.cpp's rate "
-        "needs what NumPy has not got, a compiled product of packed numbers with a vector.",
+        "each product. Here they are unpacked once, while loading. The table says what lies between: the products of "
+        "a token take about as long as their float32 bytes take to be read; reading the packed bytes alone would take "
+        "a fraction of that, and unpacking them with NumPy at each token takes many times longer. So llama.cpp's rate "
+        "needs what NumPy has not got: a compiled product of packed numbers with a vector.",
         "rule": "## Which path runs\n\nA recorder or `return_weights=True` asks for every score: the definition runs. "
         "So it does up to {tiny} multiply-adds, where it is faster; a single query that may look at all keys takes it "
         "without asking what is hidden. Everything else goes tile by tile, on as many "

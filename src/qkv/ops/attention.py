@@ -99,7 +99,8 @@ def attention(
     """
     asked = (mask, bias, window, softcap, sinks)
     if causal is return_weights is return_lse is False and all(a is None for a in asked) and _nobody_asks_how(offset):
-        if (row := one_query(q, k, v, scale, TINY)) is not None:
+        row = one_query(q, k, v, scale, TINY)
+        if row is not None:
             return row
     call = read_call(
         q, k, v, mask=mask, bias=bias, causal=causal, window=window, offset=offset, scale=scale, softcap=softcap,

@@ -204,6 +204,8 @@ def _are_tables(positions: ArrayLike | tuple[Array, Array]) -> bool:
 def _fit(table: Array, x: Array, turning: int) -> Array:
     """A table (..., T, rotary_dim / 2) with an axis for the heads, where the table has one axis per batch axis."""
     table = number("positions", table)
+    if table.shape == (x.shape[-2], turning // 2):
+        return table
     if table.ndim >= 3 and table.ndim == x.ndim - 1:
         table = table[..., None, :, :]
     expected = (*x.shape[:-1], turning // 2)

@@ -41,6 +41,8 @@ def truth(name: str, value: Any) -> bool:
 
 def finite(name: str, value: Any) -> float:
     """A number that is neither infinite nor NaN."""
+    if type(value) is float and math.isfinite(value):  # nearly always, and asked for each token
+        return value
     try:  # an older NumPy takes an array of one number for a number
         is_finite = np.ndim(value) == 0 and math.isfinite(value)
     except (TypeError, ValueError, OverflowError):
@@ -86,6 +88,8 @@ def axes_of(axis: Any, n_axes: int) -> tuple[int, ...]:
     >>> axes_of((-1, 0), 3)
     (0, 2)
     """
+    if is_integer(axis):
+        return (axis_of(axis, n_axes),)
     axes = sorted(axis_of(a, n_axes) for a in (axis if isinstance(axis, tuple) else (axis,)))
     if len(set(axes)) < len(axes):
         raise ArgumentError("number", name="axis", expected="an axis, or different ones", value=axis)

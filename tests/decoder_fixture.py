@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import functools
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
-from tests.models_fixture import DATA, goldens
+from tests.models_fixture import DATA, ModelCopy, goldens
 
 from qkv.io.families.decoders import DecoderSettings
 from qkv.io.tokens.tokenizer import Tokenizer
 from qkv.layers import Rotary
 from qkv.models import Decoder, load
-from qkv.models.build import decoder_from_weights
+from qkv.models.build_decoder import decoder_from_weights
 
 TINY = DATA / "tiny"
 FAMILIES = sorted(path.name for path in TINY.iterdir())
@@ -35,27 +33,12 @@ def known(family: str) -> dict[str, np.ndarray]:
     return goldens(TINY / family / "goldens.npz")
 
 
-class Copy:
+class Copy(ModelCopy):
     """A copy of a tiny model in which one thing can be changed."""
 
     def __init__(self, directory: Path, family: str) -> None:
-        self.family, self.directory = family, directory / family
-        shutil.copytree(TINY / family, self.directory, ignore=shutil.ignore_patterns("goldens.npz"))
-
-    def config(self, **changes: Any) -> None:
-        """Set values of config.json; `...` takes one out."""
-        path = self.directory / "config.json"
-        values = json.loads(path.read_text()) | changes
-        path.write_text(json.dumps({name: value for name, value in values.items() if value is not ...}))
-
-    def settings(self) -> dict[str, Any]:
-        return json.loads((self.directory / "config.json").read_text())
-
-    def tensors(self) -> dict[str, np.ndarray]:
-        return load_file(self.directory / "model.safetensors")
-
-    def write(self, tensors: dict[str, np.ndarray], name: str = "model.safetensors") -> None:
-        save_file({n: np.array(value, order="C") for n, value in tensors.items()}, self.directory / name)
+        super().__init__(TINY / family, directory)
+        self.family = family
 
     def write_parts(self, n_parts: int) -> None:
         """The tensors as several files and their index."""
@@ -71,9 +54,6 @@ class Copy:
     def write_index(self, index: dict[str, str]) -> None:
         path = self.directory / "model.safetensors.index.json"
         path.write_text(json.dumps({"metadata": {}, "weight_map": index}))
-
-    def load(self) -> Decoder:
-        return load(self.directory)
 
     def difference(self) -> float:
         """How far the logits are from those of transformers."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
-import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
-from tests.models_fixture import DATA, goldens
+from tests.models_fixture import DATA, ModelCopy, goldens
 
 import qkv
 from qkv.models import Encoder, load
@@ -59,28 +56,12 @@ def difference(model: Encoder, name: str) -> float:
     return max(float(np.abs(head_logits(model, arrays[f"{n}.ids"]) - arrays[f"{n}.logits"]).max()) for n in LENGTHS)
 
 
-class Copy:
+class Copy(ModelCopy):
     """A copy of a tiny model in which one thing can be changed."""
 
     def __init__(self, directory: Path, name: str) -> None:
-        self.name, self.directory = name, directory / name
-        shutil.copytree(TINY / name, self.directory, ignore=shutil.ignore_patterns("goldens.npz"))
-
-    def settings(self) -> dict[str, Any]:
-        return json.loads((self.directory / "config.json").read_text())
-
-    def config(self, **changes: Any) -> None:
-        """Set values of config.json; `...` takes one out."""
-        values = self.settings() | changes
-        kept = {name: value for name, value in values.items() if value is not ...}
-        (self.directory / "config.json").write_text(json.dumps(kept))
-
-    def tensors(self) -> dict[str, np.ndarray]:
-        return load_file(self.directory / "model.safetensors")
-
-    def write(self, tensors: dict[str, np.ndarray]) -> None:
-        held = {name: np.array(value, order="C") for name, value in tensors.items()}
-        save_file(held, self.directory / "model.safetensors")
+        super().__init__(TINY / name, directory)
+        self.name = name
 
     def renamed(self, *pairs: tuple[str, str]) -> None:
         """The tensors under other names."""
@@ -90,9 +71,6 @@ class Copy:
                 name = name.replace(old, new)
             tensors[name] = value
         self.write(tensors)
-
-    def load(self) -> Encoder:
-        return load(self.directory)
 
     def difference(self) -> float:
         return difference(self.load(), self.name)

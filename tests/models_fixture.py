@@ -47,33 +47,45 @@ def goldens(path: Path) -> dict[str, np.ndarray]:
         return {name: file[name] for name in file.files}
 
 
-class Copy:
-    """A copy of the tiny model in which one thing can be changed."""
+class ModelCopy:
+    """A copy of a model's directory in which one thing can be changed."""
 
-    def __init__(self, directory: Path) -> None:
-        self.directory = directory / "model"
-        shutil.copytree(TINY, self.directory, ignore=shutil.ignore_patterns("goldens.npz"))
+    def __init__(self, source: Path, directory: Path) -> None:
+        self.directory = directory / source.name
+        shutil.copytree(source, self.directory, ignore=shutil.ignore_patterns("goldens.npz"))
 
     def __truediv__(self, name: str) -> Path:
         return self.directory / name
 
+    def settings(self) -> dict[str, Any]:
+        return json.loads((self / "config.json").read_text())
+
     def json(self, name: str, **changes: Any) -> None:
         """Set values at the top of a JSON file; `...` takes one out."""
         path = self / name
-        values = json.loads(path.read_text()) | changes
-        path.write_text(json.dumps({k: v for k, v in values.items() if v is not ...}))
+        values = (json.loads(path.read_text()) if path.exists() else {}) | changes
+        path.write_text(json.dumps({name: value for name, value in values.items() if value is not ...}))
 
-    def tensors(self, **changes: Any) -> None:
-        """Replace tensors; None takes one out. Dots are written as two underscores."""
-        path = self / "model.safetensors"
-        values = load_file(path) | {name.replace("__", "."): value for name, value in changes.items()}
-        save_file({n: np.array(v, order="C") for n, v in values.items() if v is not None}, path)
+    def config(self, **changes: Any) -> None:
+        self.json("config.json", **changes)
 
-    def all_tensors(self) -> dict[str, np.ndarray]:
+    def tensors(self) -> dict[str, np.ndarray]:
         return load_file(self / "model.safetensors")
 
-    def write(self, tensors: dict[str, np.ndarray]) -> None:
-        save_file(tensors, self / "model.safetensors")
+    def write(self, tensors: dict[str, np.ndarray], name: str = "model.safetensors") -> None:
+        save_file({n: np.array(value, order="C") for n, value in tensors.items()}, self / name)
 
-    def load(self) -> Encoder:
-        return load(self.directory)
+    def change(self, **changes: Any) -> None:
+        """Replace tensors; None takes one out. Dots are written as two underscores."""
+        values = self.tensors() | {name.replace("__", "."): value for name, value in changes.items()}
+        self.write({name: value for name, value in values.items() if value is not None})
+
+    def load(self, **how: Any) -> Any:
+        return load(self.directory, **how)
+
+
+class Copy(ModelCopy):
+    """A copy of the tiny BERT."""
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(TINY, directory)

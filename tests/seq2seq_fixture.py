@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import functools
-import json
-import shutil
 import wave
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from safetensors.numpy import load_file, save_file
-from tests.models_fixture import DATA, goldens
+from tests.models_fixture import DATA, ModelCopy, goldens
 
 from qkv.models import EncoderDecoder, load
 
@@ -59,25 +55,9 @@ def write_wav(path: Path, samples: np.ndarray, width: int = 2, rate: int = 16000
     return path
 
 
-class Copy:
+class Copy(ModelCopy):
     """A copy of a tiny model in which one thing can be changed."""
 
     def __init__(self, directory: Path, family: str) -> None:
-        self.family, self.directory = family, directory / family
-        shutil.copytree(TINY / family, self.directory, ignore=shutil.ignore_patterns("goldens.npz"))
-
-    def json(self, name: str, **changes: Any) -> None:
-        """Set values of a JSON file; `...` takes one out."""
-        path = self.directory / name
-        values = (json.loads(path.read_text()) if path.exists() else {}) | changes
-        path.write_text(json.dumps({name: value for name, value in values.items() if value is not ...}))
-
-    def tensors(self) -> dict[str, np.ndarray]:
-        return load_file(self.directory / "model.safetensors")
-
-    def write(self, tensors: dict[str, np.ndarray]) -> None:
-        path = self.directory / "model.safetensors"
-        save_file({name: np.array(value, order="C") for name, value in tensors.items()}, path)
-
-    def load(self) -> EncoderDecoder:
-        return load(self.directory)
+        super().__init__(TINY / family, directory)
+        self.family = family

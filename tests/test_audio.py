@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,18 @@ def test_a_file_that_cannot_be_heard_is_one_line(data: bytes, key: str, tmp_path
     assert caught.value.key == key
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_many_channels_are_not_read(tmp_path: Path) -> None:
+    (tmp_path / "a.wav").write_bytes(header(channels=17, data=34) + bytes(32))
+    with pytest.raises(QkvError, match="17 channels"):
+        read_wav(tmp_path / "a.wav", RATE)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.wav")
+    with pytest.raises(QkvError, match="is not a file"):
+        read_wav(tmp_path / "a.wav", RATE)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

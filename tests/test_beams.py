@@ -133,7 +133,7 @@ def test_nothing_to_add_and_text(tmp_path: Path) -> None:
         ({"n_beams": 4, "slide": True}, "slide cannot be given together with n_beams"),
         ({"length_penalty": 2.0}, "length_penalty has no effect when n_beams is 1"),
         ({"early_stopping": True}, "early_stopping has no effect when n_beams is 1"),
-        ({"n_beams": 4, "length_penalty": np.inf}, "length_penalty must be a finite number"),
+        ({"n_beams": 4, "length_penalty": np.inf}, "length_penalty must be from -10.0 to 10.0"),
         ({"n_beams": 4, "early_stopping": "soon"}, "early_stopping must be one of True, False, never"),
     ],
 )

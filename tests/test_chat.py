@@ -12,7 +12,6 @@ import pytest
 from click.testing import CliRunner, Result
 from tests.decoder_fixture import Copy, byte_tokenizer
 from tests.gguf_fixture import smollm2, smollm2_file
-from threadpoolctl import threadpool_limits
 
 from qkv import words
 from qkv.cli import chatting
@@ -68,6 +67,22 @@ def test_each_answer_follows_from_all_that_was_said(directory: Path, tmp_path: P
     assert run.stdout == "".join(m["content"] + "\n" for m in known if m["role"] == "assistant")
     assert json.loads(file.read_text()) == known
     assert run.stderr == f"written: {file}\n"
+
+
+def test_only_what_was_saved_before_is_written_over(directory: Path, tmp_path: Path) -> None:
+    mine, link = tmp_path / "mine.txt", tmp_path / "link"
+    mine.write_text("precious")
+    link.symlink_to(mine)
+    run = talk(
+        directory,
+        f"hello\n/save {mine}\n/save {link}\n/save {tmp_path}/new\nmore\n/save {tmp_path}/new\n",
+        "--max-new-tokens",
+        "7",
+    )
+    assert mine.read_text() == "precious"
+    assert f"there is a file {mine} already; it was left as it is\n" in run.stderr
+    assert f"there is a file {link} already" in run.stderr
+    assert len(json.loads((tmp_path / "new").read_text())) == 4
 
 
 def test_the_history_is_not_read_again(directory: Path) -> None:
@@ -198,6 +213,8 @@ def test_ctrl_c_stops_the_answer_and_not_the_chat(
         ("/attention 1 2 3", "as numbers, but 1 2 3 came"),
         ("/save", "/save must be the name of a file, but nothing came"),
         ("/save /no/such/place", "cannot be written"),
+        ("/save a\0b", "cannot be written: no name that a file may have"),
+        ("/attention " + "9" * 5000, "/attention must be a layer and a head, as numbers"),
         ("/attention", "there is no answer yet to look into"),
     ],
 )
@@ -253,8 +270,7 @@ def test_an_answer_that_was_never_given(directory: Path) -> None:
 def test_smollm2(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chatting, "load_shown", lambda path, lang: smollm2())
     lines = "What is the capital of France?\n/attention 3 2\nAnd of Spain?\n"
-    with threadpool_limits(1):
-        run = talk(smollm2_file(), lines, "--max-new-tokens", "7")
+    run = talk(smollm2_file(), lines, "--max-new-tokens", "7")
     answers = run.stdout.splitlines()
     assert "Paris" in answers[0]
     assert "Madrid" in answers[-1]

@@ -98,6 +98,13 @@ def test_every_page_is_in_the_menu() -> None:
     assert listed == {page for page in pages if not page.endswith(".zh.md")}
 
 
+@pytest.mark.parametrize("page", ["index.md", "index.zh.md"])
+def test_the_first_page_leads_to_every_other(page: str) -> None:
+    linked = set(re.findall(r"\]\((\S+\.md)\)", (DOCS / page).read_text(encoding="utf-8")))
+    pages = {other.name for other in ENGLISH if other.parent == DOCS} - {"index.md"}
+    assert linked == pages | {"api/attention.md"} | {"decisions.md"}
+
+
 def test_every_public_name_is_in_the_reference() -> None:
     names = documented()
     opened = {"qkv.layers": qkv.layers, "qkv.ops": qkv.ops}  # modules whose members stand one by one

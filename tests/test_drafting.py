@@ -255,7 +255,7 @@ def test_another_vocabulary_is_refused(tmp_path: Path) -> None:
     ("how", "message"),
     [
         ({"draft": "small"}, "draft must be a decoder, a Draft or a Lookup, but str came"),
-        ({"n_draft": 3}, "n_draft has no effect when draft is no model"),
+        ({"n_draft": 3}, "n_draft has no effect when no draft model is given"),
         ({"slide": True, "draft": Lookup()}, "draft cannot be given together with slide"),
         ({"n_beams": 3, "draft": Lookup()}, "draft cannot be given together with n_beams"),
     ],

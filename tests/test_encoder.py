@@ -182,7 +182,7 @@ def test_without_the_tokenizers_package_ids_still_work(tmp_path: Path, monkeypat
 def test_other_dtypes(dtype: type, tmp_path: Path) -> None:
     """Half precision is widened, exactly; float64 stays what it is."""
     copy = Copy(tmp_path)
-    rounded = {name: tensor.astype(dtype) for name, tensor in copy.all_tensors().items()}
+    rounded = {name: tensor.astype(dtype) for name, tensor in copy.tensors().items()}
     copy.write(rounded)
     model = copy.load()
     expected = np.float64 if dtype is np.float64 else np.float32
@@ -197,7 +197,7 @@ def test_other_writers_of_the_same_model(tmp_path: Path) -> None:
     copy = Copy(tmp_path)
     old = {"LayerNorm.weight": "LayerNorm.gamma", "LayerNorm.bias": "LayerNorm.beta"}
     tensors = {}
-    for name, tensor in copy.all_tensors().items():
+    for name, tensor in copy.tensors().items():
         for new, former in old.items():
             name = name.replace(new, former)
         tensors[f"bert.{name}"] = tensor
@@ -210,7 +210,7 @@ def test_other_writers_of_the_same_model(tmp_path: Path) -> None:
 
 def test_without_a_pooler(tmp_path: Path) -> None:
     copy = Copy(tmp_path)
-    copy.tensors(pooler__dense__weight=None, pooler__dense__bias=None)
+    copy.change(pooler__dense__weight=None, pooler__dense__bias=None)
     model = copy.load()
     assert model.pooler is None
     np.testing.assert_array_equal(model(ids_of(11)), tiny()(ids_of(11)))

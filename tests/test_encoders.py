@@ -377,7 +377,7 @@ def test_a_bare_encoder_and_a_head_that_is_not_whole(tmp_path: Path) -> None:
         ("modernbert-fill", {"num_attention_heads": 4}, "turning an even part of each head"),
         ("bert-classify", {"id2label": {"0": "a", "1": "a", "2": "b"}}, "'id2label' must be different names"),
         ("bert-classify", {"id2label": {"0": "a", "2": "b"}}, "'id2label' must be a name for each number from 0"),
-        ("bert-classify", {"id2label": {"0": 1, "1": 2, "2": 3}}, "'id2label' must be different names"),
+        ("bert-classify", {"id2label": {"0": 1, "1": 2, "2": 3}}, "'id2label' must be a name for each number from 0"),
         ("bert-classify", {"id2label": []}, "'id2label' must be a name for each"),
         ("bert-classify", {"id2label": {"0": "a"}}, r"'classifier.weight' must have shape \(1, 20\)"),
         ("bert-classify", {"id2label": ..., "num_labels": 10**9}, "'num_labels' must be an integer from 1 to 1000000"),

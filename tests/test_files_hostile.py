@@ -17,7 +17,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.models_fixture import TINY, Copy
 
+from qkv.cli import main
 from qkv.errors import FileError
+from qkv.io import files
+from qkv.io.store.stored import find
 from qkv.models import load
 
 WEIGHTS = (TINY / "model.safetensors").read_bytes()
@@ -115,7 +118,7 @@ def test_damaged_json(copy: Copy, file: str, content: bytes, message: str) -> No
 def test_a_huge_config_is_not_read(copy: Copy) -> None:
     with (copy / "config.json").open("r+b") as file:
         file.truncate(2**33)  # a hole: takes no room on the disk
-    refused(copy, "config.json", "at most 67108864 are read", "too_large")
+    refused(copy, "config.json", "at most 4194304 are read", "too_large")
 
 
 def test_a_config_with_a_byte_order_mark_is_read(copy: Copy) -> None:
@@ -250,13 +253,13 @@ def test_modules_without_type_or_path(copy: Copy, entry: Any) -> None:
 
 
 def test_missing_tensors_are_named(copy: Copy) -> None:
-    copy.tensors(encoder__layer__1__attention__self__key__bias=None, embeddings__LayerNorm__weight=None)
+    copy.change(encoder__layer__1__attention__self__key__bias=None, embeddings__LayerNorm__weight=None)
     names = "embeddings.LayerNorm.weight, encoder.layer.1.attention.self.key.bias"
     refused(copy, "model.safetensors", f"has no tensor {names}", "tensor_missing")
 
 
 def test_half_a_pooler_is_missing_the_other_half(copy: Copy) -> None:
-    copy.tensors(pooler__dense__bias=None)
+    copy.change(pooler__dense__bias=None)
     refused(copy, "model.safetensors", "has no tensor pooler.dense.bias", "tensor_missing")
 
 
@@ -269,7 +272,7 @@ def test_a_layer_too_many_in_the_config(copy: Copy) -> None:
 
 
 def test_left_over_tensors_are_named(copy: Copy) -> None:
-    copy.tensors(classifier__weight=np.ones((2, 21), np.float32), encoder__layer__2__x=np.ones(3, np.float32))
+    copy.change(classifier__weight=np.ones((2, 21), np.float32), encoder__layer__2__x=np.ones(3, np.float32))
     refused(copy, "model.safetensors", "classifier.weight, encoder.layer.2.x", "tensor_left_over")
 
 
@@ -279,7 +282,7 @@ def test_a_layer_too_few_in_the_config(copy: Copy) -> None:
 
 
 def test_a_tensor_under_two_names_is_left_over(copy: Copy) -> None:
-    copy.tensors(embeddings__LayerNorm__gamma=np.ones(21, np.float32))
+    copy.change(embeddings__LayerNorm__gamma=np.ones(21, np.float32))
     refused(copy, "model.safetensors", "embeddings.LayerNorm.", "tensor_left_over")
 
 
@@ -294,7 +297,7 @@ def test_a_tensor_under_two_names_is_left_over(copy: Copy) -> None:
     ],
 )
 def test_wrong_shapes(copy: Copy, name: str, shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
-    copy.tensors(**{name.replace(".", "__"): np.ones(shape, np.float32)})
+    copy.change(**{name.replace(".", "__"): np.ones(shape, np.float32)})
     message = f"tensor {name!r} must have shape {expected}, but its shape is {shape}"
     refused(copy, "model.safetensors", message, "tensor_shape")
 
@@ -304,14 +307,14 @@ def test_wrong_shapes(copy: Copy, name: str, shape: tuple[int, ...], expected: t
 def test_weights_that_are_no_numbers(copy: Copy, value: float, what: str, dtype: type) -> None:
     bias = np.zeros(29, dtype)
     bias[17] = value
-    copy.tensors(encoder__layer__0__intermediate__dense__bias=bias)
+    copy.change(encoder__layer__0__intermediate__dense__bias=bias)
     message = f"tensor 'encoder.layer.0.intermediate.dense.bias' holds {what}"
     refused(copy, "model.safetensors", message, "tensor_value")
 
 
 @pytest.mark.parametrize(("dtype", "named"), [(np.int8, "I8"), (np.int64, "I64"), (np.bool_, "BOOL")])
 def test_weights_that_are_no_floats(copy: Copy, dtype: type, named: str) -> None:
-    copy.tensors(pooler__dense__bias=np.zeros(21, dtype))
+    copy.change(pooler__dense__bias=np.zeros(21, dtype))
     refused(
         copy, "model.safetensors", f"'pooler.dense.bias' must hold floating-point numbers, but its dtype is {named}"
     )
@@ -367,7 +370,7 @@ def test_damaged_safetensors(copy: Copy, content: tuple[str, bytes]) -> None:
 
 
 def test_an_8_bit_float_is_refused_by_name(copy: Copy) -> None:
-    tensors = copy.all_tensors()
+    tensors = copy.tensors()
     at, header = 0, {}
     for name, tensor in tensors.items():
         size = 21 if name == NAME else tensor.nbytes
@@ -452,3 +455,37 @@ def test_flipped_bytes_are_refused_or_harmless(copy: Copy, data: st.DataObject) 
     finally:
         (copy / file).write_bytes(original)
     assert "\n" not in said
+
+
+# -- what is too large ------------------------------------------------------------------------------------------------
+
+
+def test_too_little_memory_is_one_line(copy: Copy, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(files, "safe_open", full)
+    with pytest.raises(SystemExit) as caught:
+        main(["size", str(copy.directory)])
+    assert caught.value.code == 2
+    assert capsys.readouterr().err == "Error: there is not enough memory for this\n"
+
+
+def test_a_configuration_of_many_small_things_is_not_read(copy: Copy) -> None:
+    copy.json("config.json", id2label=[{}] * 1_200_000)
+    refused(copy, "config.json", "at most 4194304 are read", "too_large")
+
+
+@pytest.mark.parametrize("name", ["x" * 5000, "a\0b", "\ud800"])
+def test_a_name_that_no_file_may_have(name: str) -> None:
+    assert find(name) is None
+    with pytest.raises(FileError, match=r"cannot be read|no such file"):
+        load(name)
+
+
+def test_what_a_name_holds_cannot_act(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["\x1b[31mred\x07"])
+    shown = capsys.readouterr().err
+    assert "\\x1b[31mred\\x07" in shown
+    assert not {"\x1b", "\x07"} & set(shown)

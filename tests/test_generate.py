@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 from tests.decoder_fixture import TINY, Copy, byte_tokenizer, known, random_decoder, tiny
 
+import qkv
 from qkv import words
 from qkv.cli.commands import qkv as command
 from qkv.errors import QkvError
@@ -19,7 +20,7 @@ from qkv.io.tokens.endings import read_end_ids
 from qkv.io.tokens.tokenizer import Tokenizer
 from qkv.layers import Rotary
 from qkv.models import Decoder
-from qkv.models.generation import generate
+from qkv.models.generation import growing
 from qkv.models.generation.text import Writer
 from qkv.ops.scaling import DynamicNTK
 
@@ -40,7 +41,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, tokenizer: Tokenizer, ids: list[in
     model = random_decoder(n_positions=500)
     model.tokenizer, model.end_ids = tokenizer, frozenset({END, TURN})
     asked = iter(ids)
-    monkeypatch.setattr(generate, "pick", lambda *args: next(asked, 0))
+    monkeypatch.setattr(growing, "pick", lambda *args: next(asked, 0))
     return model
 
 
@@ -104,7 +105,7 @@ def test_a_row_that_has_ended_waits_for_the_others(monkeypatch: pytest.MonkeyPat
     script = [65, END, 66, 67, 68, 69, END, 70, 71]
     model = scripted(monkeypatch, tokenizer, script)
     assert model.generate([IDS, IDS[:3]], max_new_tokens=9) == [[65, 66, 68], []]
-    assert generate.pick() == 71  # type: ignore[call-arg]  # nothing is computed once all have ended
+    assert growing.pick() == 71  # type: ignore[call-arg]  # nothing is computed once all have ended
 
 
 def write(directory: Path, **files: Any) -> None:
@@ -254,10 +255,15 @@ def test_sliding_forgets_the_older_half() -> None:
         ({"top_k": 0}, "top_k must be an integer of at least 1"),
         ({"top_p": 1.1}, "top_p must be from 0 to 1"),
         ({"min_p": -0.1}, "min_p must be from 0 to 1"),
-        ({"repetition_penalty": 0}, "repetition_penalty must be a number above 0"),
+        ({"repetition_penalty": 0}, "repetition_penalty must be from 1e-06 to 1000000.0"),
         ({"seed": -3}, "seed must be an integer of at least 0"),
         ({"stop": ""}, "stop must be text, or a list of texts"),
         ({"stop": [3]}, "stop must be text"),
+        ({"stop": 3}, "stop must be text, or a list of texts, but 3 came"),
+        ({"stop": None}, "stop must be text, or a list of texts, but None came"),
+        ({"repetition_penalty": 1e-320}, "repetition_penalty must be from 1e-06 to 1000000.0"),
+        ({"n_beams": 2, "length_penalty": 1e308}, "length_penalty must be from -10.0 to 10.0"),
+        ({"n_beams": 2, "early_stopping": np.ones(2)}, "early_stopping must be one of True, False, never"),
     ],
 )
 def test_a_wrong_setting_is_one_line(how: dict[str, Any], message: str) -> None:
@@ -276,8 +282,37 @@ def test_an_empty_prompt_is_refused(prompt: Any, message: str, tokenizer: Tokeni
 
 
 def test_a_stream_has_one_prompt() -> None:
-    with pytest.raises(QkvError, match="the input must be one prompt, but a list came"):
+    with pytest.raises(QkvError, match="the input must be one sequence, but a list came"):
         random_decoder().stream([[3], [4]])
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of the overflow
+@pytest.mark.parametrize(
+    "how",
+    [{}, {"temperature": 1.0, "seed": 0}, {"n_beams": 2}, {"draft": random_decoder()}, {"kv_dtype": "int8"},
+     {"temperature": 1.0, "top_p": 0.5, "seed": 0, "draft": random_decoder()}],
+    ids=lambda how: "-".join(how) or "greedy",
+)  # fmt: skip
+def test_logits_that_are_no_numbers_give_no_token(how: dict[str, Any]) -> None:
+    model = random_decoder()
+    model.layers[1].feed_forward.W_up[:] = 1e308  # which overflows: inf - inf
+    for call in (model.generate, lambda *given, **how: list(model.stream(*given, **how))):
+        with pytest.raises(QkvError, match="the logits hold NaN; qkv verify says from which step on") as caught:
+            call(IDS, max_new_tokens=3, **how)
+        assert caught.value.key == "logits"
+
+
+def test_a_token_that_an_edit_bans_is_no_error() -> None:
+    model = random_decoder()
+    (first,) = model.generate(IDS, max_new_tokens=1)
+    banned = np.where(np.arange(258) == first, -np.inf, 0.0)
+    with qkv.edit({"step.0.head.logits": lambda logits: logits + banned}):
+        assert model.generate(IDS, max_new_tokens=1) != [first]
+    with (
+        qkv.edit({"step.0.head.logits": lambda logits: logits - np.inf}),
+        pytest.raises(QkvError, match="no finite largest"),
+    ):
+        model.generate(IDS, max_new_tokens=1)
 
 
 # the command
@@ -304,5 +339,5 @@ def test_the_command(tmp_path: Path) -> None:
 
 def test_the_command_refuses_an_encoder() -> None:
     run = CliRunner().invoke(command("en"), ["generate", "text", "--model", str(TINY.parent / "tiny_bert")])
-    assert "holds an encoder" in str(run.exception)
+    assert "holds a model that writes no text" in str(run.exception)
     assert isinstance(tiny("gpt2"), Decoder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -363,6 +364,27 @@ ROOM = bytes(200)
 def test_damaged(path: Path, content: bytes, message: str) -> None:
     path.write_bytes(content)
     refused(path, message, "damaged")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (header(0, 1, value(9, struct.pack("<IQ", 0, 2**38))), "its header has more than 67108864 bytes"),
+        (header(0, 1, value(8, struct.pack("<Q", 2**38))), "its header has more than 67108864 bytes"),
+        (header(2**34, 0), "its header has more than 67108864 bytes"),
+        (header(70_000, 0), "it has more than 65536 tensors"),
+    ],
+)
+def test_what_a_hole_in_the_file_promises_is_not_read(path: Path, content: bytes, message: str) -> None:
+    with path.open("wb") as file:
+        file.write(content)
+        file.truncate(2**40)
+    tracemalloc.start()
+    try:
+        refused(path, message, "damaged")
+        assert tracemalloc.get_traced_memory()[1] < 10**7
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_packing_that_is_not_known(path: Path) -> None:

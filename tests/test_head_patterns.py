@@ -214,7 +214,7 @@ def test_wrong_calls_are_one_line() -> None:
         heads_of(model, by="nothing")
     with pytest.raises(ArgumentError, match="top must be an integer of at least 1"):
         heads_of(model, top=0)
-    with pytest.raises(ArgumentError, match="an encoder or a decoder of text, and the model is a str"):
+    with pytest.raises(ArgumentError, match="an encoder or a decoder of text, and the model is of another kind"):
         heads_of("model")
 
 

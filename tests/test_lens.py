@@ -111,7 +111,7 @@ def test_wrong_calls_are_one_line() -> None:
         lens_of(model, [1, 2], position=2)
     with pytest.raises(ArgumentError, match="top must be an integer of at least 1"):
         model.lens([1], top=0)
-    with pytest.raises(ArgumentError, match="one prompt"):
+    with pytest.raises(ArgumentError, match="one sequence"):
         lens_of(model, [[1], [2]])
     with pytest.raises(ArgumentError, match="masked_lm"):
         lens_of(minilm(), "a")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,15 @@ def test_what_was_broken_off_can_go_on(stopped: str) -> None:
         cache._is_edited = False  # as if it had come from the keyboard
         check(model, cache, ids)
         check(model, cache, IDS[:29])
+
+
+def test_threads_that_share_one_take_turns() -> None:
+    model = random_decoder()
+    cache = PrefixCache(model)
+    prompts = [[start, 2, 3, end] for end in range(7) for start in (5, 6, 7)]
+    with ThreadPoolExecutor(3) as threads:
+        found = list(threads.map(lambda ids: model.generate(ids, max_new_tokens=11, cache=cache), prompts))
+    assert found == [model.generate(ids, max_new_tokens=11) for ids in prompts]
 
 
 def test_what_is_refused() -> None:

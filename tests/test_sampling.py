@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from qkv.models.generation import sampling
-from qkv.models.generation.generate import Asked, pick
+from qkv.models.generation.asked import Asked, pick
 
 HALVES = np.log(np.array([0.125, 0.5, 0.25, 0.0625, 0.0625]))
 

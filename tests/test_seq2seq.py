@@ -573,3 +573,12 @@ def test_the_size_of_published_models(model_type: str, config: dict[str, Any], p
         gated = settings.gated
         sizes = (settings.d_model, config["d_kv"], settings.encoder_d_ff, settings.n_encoder_layers)
         assert parameters == t5_size(*sizes, settings.encoder_heads, settings.vocab_size, gated, gated)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # NumPy's, of the overflow
+@pytest.mark.parametrize("how", [{}, {"n_beams": 2}, {"temperature": 1.0, "seed": 0}])
+def test_logits_that_are_no_numbers_give_no_token(how: dict[str, Any], tmp_path: Path) -> None:
+    model = Copy(tmp_path, "bart").load()
+    model.decoder.layers[0].feed_forward.W_1[:] = 3e38  # which overflows: inf - inf
+    with pytest.raises(QkvError, match="the logits hold NaN"):
+        model.generate([3, 4, 5], max_new_tokens=3, **how)

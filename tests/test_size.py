@@ -425,3 +425,11 @@ def test_json_is_exact(dtype: str) -> None:
     assert values["flops"] == {"token": found.flops_token, "length": found.flops_length}
     assert values["bytes"]["16"] == 2 * found.total
     assert found.cache_length == 3000 * found.cache_token
+
+
+@pytest.mark.parametrize(("cells", "note"), [(34, "columns 2–3 of 4 left out"), (40, "column 3 of 4 left out")])
+def test_a_narrow_screen_shows_fewer_columns_but_whole_numbers(cells: int, note: str) -> None:
+    shown = command("size", CONFIGS / "deepseek-v3.json", width=cells).out
+    assert "671,026,419,200" in shown
+    assert note in shown
+    assert "…" not in shown

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 from tests.gguf_fixture import smollm2, smollm2_file
 from tests.models_fixture import DATA, goldens
-from threadpoolctl import threadpool_limits
 
 import qkv
 from qkv.cli.commands import qkv as command
@@ -22,13 +20,6 @@ PROMPTS = range(len(KNOWN["greedy"]))
 STRIDE = 101
 # float32 here and there through 30 layers; the logits reach 30, and 1.1e-4 is what was measured.
 CLOSE = {"rtol": 0, "atol": 5e-4}
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Iterator[None]:
-    """Threads of a BLAS that wait for a core beside other tests make small products many times slower."""
-    with threadpool_limits(1):
-        yield
 
 
 @pytest.mark.parametrize("i", PROMPTS)

@@ -144,4 +144,4 @@ def test_the_command(tmp_path: Path) -> None:
     greedy = model.generate("ab c", max_new_tokens=7)
     assert run("--draft", str(copy.directory), "--n-draft", "2") == greedy + "\n"
     assert run("--kv-dtype", "int8") == model.generate("ab c", max_new_tokens=7, kv_dtype="int8") + "\n"
-    assert run("--n-draft", "2") == "n_draft has no effect when draft is no model"
+    assert run("--n-draft", "2") == "n_draft has no effect when no draft model is given"

@@ -6,6 +6,7 @@ import base64
 import json
 import shutil
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from tests.models_fixture import DATA
 from tests.models_fixture import Copy as BertCopy
 
 from qkv.errors import ArgumentError, FileError
-from qkv.io.tokens.spm import CONTROL, NORMAL, USER_DEFINED, SPMFile
+from qkv.io.tokens.readable import BYTE_OF, readable
+from qkv.io.tokens.spm import CONTROL, NORMAL, USER_DEFINED, Pieces, SPMFile
 from qkv.io.tokens.tokenizer import Tokenizer, read_tokenizer, tokenizer_file
 from qkv.models import load
 
@@ -150,9 +152,9 @@ def with_gguf(path: Path, model: str, **changes: Any) -> Path:
 
 @pytest.mark.parametrize("model", ["bpe", "bpe_no_prefix"])
 def test_pieces_in_a_gguf_file(tmp_path: Path, model: str) -> None:
-    from qkv.io.gguf.tokenizer import tokenizer_of
+    from qkv.io.gguf.tokenizer import tokenizer_at
 
-    tokenizer = tokenizer_of(with_gguf(tmp_path, model))
+    tokenizer = tokenizer_at(with_gguf(tmp_path, model))
     for text, expected in zip(TEXTS, IDS[model]):
         if not any(control in text for control in CONTROLS):
             assert tokenizer.encode(text) == [1, *expected], ascii(text)
@@ -284,6 +286,7 @@ UNK = piece(b"<unk>", kind=2)
         "a piece that is a number": (UNK + field(1, 0, b"\x05"), "a number stands where a message should"),
         "a text that is a number": (UNK + sized(1, field(1, 0, b"\x05")), "piece 1 is none"),
         "nothing for what is unknown": (piece(b"a"), "it must have one piece for what is unknown"),
+        "a long piece": (UNK + piece(b"a" * 513), "a piece of more than 512 characters stands in it"),
         "two for what is unknown": (UNK + piece(b"a", kind=2), "it must have one piece for what is unknown"),
     }.values(),
 )
@@ -372,6 +375,42 @@ def test_a_panic_of_the_library_is_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(caught.value)
 
 
+def test_a_panic_behind_the_text_is_one_line(tmp_path: Path) -> None:
+    """A template of two texts that names a token which is none."""
+    known = {"Sequence": {"id": "A", "type_id": 0}}
+    unknown = {"SpecialToken": {"id": "[X]", "type_id": 0}}
+    described = {
+        "version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+        "post_processor": {"type": "TemplateProcessing", "single": [known, unknown], "pair": [known, unknown],
+                           "special_tokens": {}},
+    }  # fmt: skip
+    (tmp_path / "tokenizer.json").write_text(json.dumps(described))
+    tokenizer = read_tokenizer(tmp_path)
+    for call in (lambda: tokenizer.encode("a"), lambda: tokenizer.encode_pair("a", "a")):
+        with pytest.raises(FileError, match="is damaged") as caught:
+            call()
+        assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["normalizer", "decoder"])
+def test_steps_that_would_fill_the_memory_are_refused(tmp_path: Path, place: str) -> None:
+    twice = {"type": "Replace", "pattern": {"String": "a"}, "content": "aa"}
+    described = {
+        "version": "1.0", "added_tokens": [], "model": {"type": "BPE", "vocab": {"a": 0}, "merges": []},
+        place: {"type": "Sequence", f"{place}s": [twice] * 40},
+    }  # fmt: skip
+    (tmp_path / "tokenizer.json").write_text(json.dumps(described))
+    with pytest.raises(FileError, match="its steps would make a text thousands of times as long"):
+        read_tokenizer(tmp_path)
+
+
+def test_a_piece_twice_among_many_is_found_at_once() -> None:
+    texts = [str(i) for i in range(200_000)] + ["199999"]
+    start = time.thread_time()
+    assert Pieces(texts, [0.0] * len(texts), [1] * len(texts)).reason() == "'199999' stands in it twice"
+    assert time.thread_time() - start < 2
+
+
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_pieces_with_flipped_bytes_are_refused_or_harmless(tmp_path: Path, data: st.DataObject) -> None:
@@ -436,3 +475,23 @@ def test_merges_that_are_missing(tmp_path: Path) -> None:
     (tmp_path / "gpt2" / "merges.txt").unlink()
     with pytest.raises(FileError, match=r"no such file: .*merges\.txt"):
         read_tokenizer(tmp_path / "gpt2")
+
+
+def test_tokens_of_bytes_are_read_as_the_text_that_they_stand_for() -> None:
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    assert set(BYTE_OF) == set(ByteLevel.alphabet())
+    for text in ("一", "é", "👍", "Ġ", " a", "\n"):
+        spelled = "".join(part for part, _ in ByteLevel(add_prefix_space=False, use_regex=False).pre_tokenize_str(text))
+        assert readable(spelled) == text.replace(" ", "Ġ").replace("\n", "Ċ")
+    assert readable("ä½") == "<0xE4><0xBD>"
+    assert readable("aÃ") == "a<0xC3>"
+
+
+@pytest.mark.parametrize("directory", DIRECTORIES)
+def test_only_bytes_are_read_so_and_never_what_was_added(directory: str) -> None:
+    tokenizer = read_tokenizer(HERE / directory)
+    ids = tokenizer.encode("a cat é")
+    spelled, read = tokenizer.tokens(ids), tokenizer.readable(ids)
+    assert (read != spelled) == ("bert" not in directory or directory == "roberta")
+    assert [a for a, b in zip(spelled, read, strict=True) if a.isascii() and a != b] == []

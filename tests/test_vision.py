@@ -28,7 +28,7 @@ from qkv.io.config import Config
 from qkv.io.preprocessing import read_preprocessing
 from qkv.models import CLIP, ImageEncoder, load
 from qkv.models.families import FAMILIES
-from qkv.models.vision import cut_patches
+from qkv.models.patches import cut_patches
 
 TINY = DATA / "tiny_vision"
 CLOSE: dict[str, float] = {"rtol": 0, "atol": 1e-4}
@@ -405,6 +405,7 @@ def test_what_is_too_small_for_the_crop_gets_black_around_it(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
+        ({"image_processor_type": [None]}, "'image_processor_type' must be one of ViTImage"),
         ({"image_processor_type": "ConvNextImageProcessor"}, "'image_processor_type' must be one of ViTImage"),
         ({"crop_pct": 0.9}, "'crop_pct' is not a setting that is understood"),
         ({"do_pad": True}, "'do_pad' must be false, but it is True"),
@@ -503,7 +504,7 @@ def test_older_files_of_clip_load(tmp_path: Path) -> None:
         ("vit", {"pooler_act": "relu"}, "'pooler_act' must be 'tanh'"),
         ("vit", {"patch_size": 40}, "'patch_size' must be such that an image has from 1 to 65536 patches"),
         ("vit", {"image_size": [15, 29, 3]}, "'image_size' must be a number of pixels, or height and width"),
-        ("vit", {"id2label": {"1": "cat"}}, "'id2label' must be a word for each number from 0 on"),
+        ("vit", {"id2label": {"1": "cat"}}, "'id2label' must be a name for each number from 0"),
         ("vit", {"hidden_size": 22}, "'hidden_size' must be a multiple of num_attention_heads=3"),
         ("vit", {"with_dreams": 1}, "'with_dreams' is not a setting that is understood"),
         ("clip", {"text_config": 3}, "'text_config' must be an object, but it is 3"),

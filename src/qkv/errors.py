@@ -66,7 +66,9 @@ MESSAGES = {
     "tensor_value": "{path}: tensor {name!r} holds {what}",
     "tensor_dtype": "{path}: tensor {name!r} must hold floating-point numbers, but its dtype is {dtype}",
     "not_a_directory": "{path} is not a directory with a model in it",
+    "exists": "there is a file {path} already; it was left as it is",
     "cannot_write": "{path} cannot be written: {reason}",
+    "memory": "there is not enough memory for this",
     "cannot_read": "{path} cannot be read: {reason}",
     "too_large": "{path} has {size} bytes, but at most {limit} are read of such a file",
     "too_many_pixels": "{path} asks for an image of {height} x {width} pixels, but at most {limit} are computed",
@@ -77,8 +79,10 @@ MESSAGES = {
     "other_model": "{path} is a trace of a {other!r}, but the model is a {model!r}",
     "other_layers": "{path} is a trace of a model of {other} layers, but this one has {n}",
     "nothing_shared": "{path} holds no step of this model",
-    "not_of_text": "this is for an encoder or a decoder of text, and the model is a {kind}",
+    "not_of_text": "this is for an encoder or a decoder of text, and the model is of another kind ({kind}); "
+    "qkv see shows the heads of all kinds",
     # fetching models
+    "no_model_there": "no such file: {path}, and no model of that name was fetched; qkv models list shows those that were",
     "no_model": "no model was named: say --model PATH, or fetch a small one first: qkv models pull {small}",
     "hub": "{name} cannot be fetched: {reason}",
     "hub_file": "{name} has no file {file!r} that is a GGUF; there are: {known}",
@@ -93,20 +97,23 @@ MESSAGES = {
     "token_id": "token ids must lie from 0 to {last}, but {value} came",
     "empty_text_at": "there is no token in text {index} of the list (counted from 0)",
     "no_pooling": "{path} has no modules.json to say how the vectors of tokens become one; "
-    "say it with pooling=, one of {choices}",
+    "say it with pooling=, or --pooling on the command line: one of {choices}",
     "image_size": "the image is {height} x {width} pixels with {channels} channels, but the model takes "
     "{expected_height} x {expected_width} with {expected_channels}",
     "no_labels": "{path} has no head that classifies",
     "no_end_token": "text {index} of the list (counted from 0) has no end token {end}, at which it is read off",
     "too_long": "the text has {size} tokens, but the model takes at most {limit}; nothing is cut silently",
     "too_long_to_go_on": "the prompt has {size} tokens and {new} more are asked for, but the model takes at most "
-    "{limit}; ask for fewer, or say slide=True to forget the older ones",
+    "{limit}; ask for fewer, or say slide=True (--slide) to forget the older ones",
+    "logits": "the logits hold {what}; qkv verify says from which step on there are such numbers",
     "no_head": "the model came without a head: it gives hidden states, but no logits and no text",
     "no_task_head": "the model has no head {head!r}, which this needs; the heads that it has: {there}",
+    "no_task_heads": "the model has no head {head!r}, which this needs; it has no head at all",
     "no_mask": "there is no mask in the text: write {mask} where a word is hidden",
     "no_mask_token": "{path} names no mask token, so there is no way to hide a word from it",
-    "not_an_encoder": "{path} holds no encoder, which this needs",
-    "cannot_generate": "{path} holds an encoder, which reads text but writes none",
+    "not_an_encoder": "{path} holds another kind of model than this needs: give an encoder of text",
+    "not_a_classifier": "{path} holds a model that gives no labels: give one with a head that classifies",
+    "cannot_generate": "{path} holds a model that writes no text: give a decoder or an encoder-decoder",
     "other_regime": "the caches hold {seen} tokens, whose positions are encoded otherwise in a sequence of {size}; "
     "give the whole sequence to new caches",
     "other_context": "the cache holds keys and values of another context; each context needs a new one",
@@ -129,7 +136,7 @@ MESSAGES = {
     "/reset begins anew, --slide forgets the older half",
     "no_answer": "there is no answer yet to look into",
     "no_text": "what came on standard input is no text in UTF-8",
-    "no_partner": "{path} holds no decoder, so nothing in it could continue a chat",
+    "no_partner": "{path} holds no decoder, and only a decoder can continue a chat",
     "no_chat": "{path} has no chat template, so it was not taught to answer; --plain continues the text all the same",
     "no_chat_template": "{path} has no chat template; give the prompt as text",
     "chat": "the chat template of {path} cannot be used: {reason}",
@@ -149,14 +156,20 @@ MESSAGES = {
 TURNING = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 
+LONGEST = 2000  # characters of a message; what a file holds may be longer than anybody reads
+
+
 def one_line(text: str) -> str:
-    r"""A message that names what a file or a caller holds: whatever controls a terminal or ends a line is spelled out.
+    r"""A message that names what a file or a caller holds: whatever controls a terminal or ends a line is spelled out,
+    and of what is very long the middle is left out.
 
     Examples
     --------
     >>> print(one_line("two\nlines, \x1b[31mred"))
     two\nlines, \x1b[31mred
     """
+    if len(text) > LONGEST:
+        text = f"{text[: LONGEST // 2]} … {text[-LONGEST // 2 :]}"
     if text.isprintable():
         return text
     hidden = (category(c) in ("Cc", "Cs", "Zl", "Zp") or ord(c) in TURNING for c in text)

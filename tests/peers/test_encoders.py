@@ -49,7 +49,7 @@ def worst(peer: Any, directory: Path) -> float:
     model, found = load(directory), 0.0
     random = np.random.default_rng(3)
     sequences = [random.integers(0, peer.config.vocab_size, length) for length in LENGTHS]
-    together = model.run_batch(sequences)
+    together = model.hidden(sequences)
     for ids, hidden in zip(sequences, together):
         expected = computed(peer, ids)
         found = max(found, float(np.abs(head_logits(model, ids) - expected["logits"]).max()))
@@ -81,7 +81,7 @@ def test_segments_beside_padding(name: str, tmp_path: Path) -> None:
     peer.save_pretrained(tmp_path)
     model, random = load(tmp_path), np.random.default_rng(7)
     pairs = [(random.integers(2, 97, n), np.arange(n) * 2 // n) for n in (7, 23)]
-    together = model.run_batch([ids for ids, _ in pairs], [types for _, types in pairs])
+    together = model.hidden([ids for ids, _ in pairs], [types for _, types in pairs])
     for (ids, types), hidden in zip(pairs, together):
         expected = computed(peer, ids, types)
         assert np.abs(hidden[:, ::3] - expected["hidden"][-1]).max() < CLOSE

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import os
+import re
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import click
 
@@ -14,6 +15,7 @@ from ..errors import QkvError
 WRONG_CALL = 2
 WRONG_CALL_OF = {"check": 64}  # there 2 means an error in the learner's code
 INTERRUPTED = 130
+NUMBERS = {"integer": "cli.wanted.integer", "float": "cli.wanted.float"}  # what a number must be
 
 
 def main(args: Sequence[str] | None = None) -> None:
@@ -35,6 +37,8 @@ def _run(args: list[str]) -> int:
         return code if isinstance(code, int) else 0
     except QkvError as error:
         _complain(words.message(error, lang), lang)
+    except MemoryError:
+        _complain(words.message(QkvError("memory"), lang), lang)
     except click.UsageError as error:
         _complain(_usage(error, lang), lang)
     except click.exceptions.Abort:
@@ -56,11 +60,11 @@ def _asked_language(args: list[str]) -> str | None:
 
 def _language_last(args: list[str]) -> list[str]:
     """`qkv --lang zh explain ...` means what `qkv explain ... --lang zh` means."""
-    if args[:1] == ["--lang"] and len(args) > 2:
-        return [*args[2:3], *args[:2], *args[3:]]
-    if args[:1] and args[0].startswith("--lang=") and len(args) > 1:
-        return [args[1], args[0], *args[2:]]
-    return args
+    size = 2 if args[:1] == ["--lang"] else 1 if args and args[0].startswith("--lang=") else 0
+    if not size or size > len(args):
+        return args
+    rest = args[size:]
+    return [*rest[:1], *args[:size], *rest[1:]] if rest else []
 
 
 def _usage(error: click.UsageError, lang: str) -> str:
@@ -73,12 +77,26 @@ def _usage(error: click.UsageError, lang: str) -> str:
         known = error.param is not None and error.ctx is not None
         name = error.param.get_error_hint(error.ctx) if known else error.param_hint  # type: ignore[union-attr]
         key = "cli.missing" if isinstance(error, click.MissingParameter) else "cli.bad_value"
-        return words.say(key, lang, name=name, reason=error.message)
+        return words.say(key, lang, name=name, reason=_wanted(error, lang))
+    if isinstance(error, click.BadOptionUsage):
+        return words.say("cli.no_value", lang, name=error.option_name)
+    if extra := re.fullmatch(r"Got unexpected extra arguments? \((.*)\)", error.message):
+        return words.say("cli.extra", lang, what=extra[1])
     return error.format_message()
 
 
-def _complain(message: str, lang: str) -> None:
-    from ..views.screen import Screen, printable, write
+def _wanted(error: click.BadParameter, lang: str) -> str:
+    """What the value must be, by its type."""
+    kind: Any = getattr(error.param, "type", None)
+    if isinstance(kind, click.Choice):
+        return words.say("cli.wanted.choice", lang, choices=", ".join(map(str, kind.choices)))
+    if isinstance(kind, click.IntRange) and kind.max is None:
+        return words.say("cli.wanted.at_least", lang, least=kind.min)
+    key = NUMBERS.get(getattr(kind, "name", ""))
+    return words.say(key, lang) if key else error.message
 
-    screen = Screen.of(sys.stderr, os.environ, color="never")
-    write(sys.stderr, printable(f"{words.say('cli.error', lang)}{message}\n", screen))
+
+def _complain(message: str, lang: str) -> None:
+    from .saying import aside
+
+    aside(f"{words.say('cli.error', lang)}{message}")

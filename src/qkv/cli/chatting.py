@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,14 +15,14 @@ import click
 from .. import words
 from ..errors import ArgumentError, FileError, QkvError
 from ..io.whole import write_whole
-from ..layers.kept import PACKINGS
+from ..layers.cached_rows import PACKINGS
 from ..models import Decoder
 from ..models.conversation import Conversation
 from ..views.progress_text import paragraph
 from ..views.screen import write
 from ..views.walk_text import part_text
 from ..walkthrough.answer import attended
-from .loading import load_shown, model_path
+from .loading import load_shown, model_option, model_path
 from .saying import aside, screen, show, utter
 
 PROMPT = "> "
@@ -35,7 +36,7 @@ def add(group: click.Group, lang: str) -> None:
         return click.option(*names, help=words.say(f"help.chat_option.{key}", lang), **how)
 
     @group.command("chat", help=words.say("help.chat", lang))
-    @option("--model", type=click.Path(path_type=Path))
+    @model_option(lang)
     @option("--system")
     @option("--plain", is_flag=True)
     @option("--max-new-tokens", type=int, default=512)
@@ -67,6 +68,7 @@ class _Talk:
         self.chat, self.lang = chat, lang
         self.terminal = sys.stdin.isatty()
         self.reading = True
+        self.saved: set[str] = set()
         self.commands: dict[str, Callable[[str], None]] = {
             "/attention": self.attention, "/help": self.help, "/quit": self.quit, "/reset": self.reset,
             "/save": self.save, "/system": self.system,
@@ -126,7 +128,7 @@ class _Talk:
 
     def attention(self, rest: str) -> None:
         """`/attention [layer] [head]`."""
-        if not all(number.isdecimal() for number in rest.split()) or len(rest.split()) > 2:
+        if not all(number.isdecimal() and len(number) < 9 for number in rest.split()) or len(rest.split()) > 2:
             raise ArgumentError("model_input", name="/attention", expected="a layer and a head, as numbers", what=rest)
         parts = attended(self.chat.model, self.chat.cache, self.chat.n_prompt, *map(int, rest.split()))
         show("\n\n".join(part_text(part, screen(), self.lang) for part in parts))
@@ -140,11 +142,14 @@ class _Talk:
         self.say("system" if rest else "no_system")
 
     def save(self, rest: str) -> None:
-        """All that was said, as JSON."""
+        """All that was said, as JSON; over what it was saved to before, over nothing else."""
         if not rest:
             raise ArgumentError("model_input", name="/save", expected="the name of a file", what="nothing")
+        if rest not in self.saved and os.path.isfile(rest):
+            raise FileError("exists", path=rest)
         text = json.dumps(self.chat.messages, ensure_ascii=False, indent=1) + "\n"
         write_whole(rest, text.encode("utf-8", "surrogateescape"))
+        self.saved.add(rest)
         aside(words.say("cli.written", self.lang, path=rest))
 
     def help(self, rest: str) -> None:

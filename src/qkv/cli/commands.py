@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from .. import __version__, words
+from .helping import HelpedGroup
 
 MODULES = {
     "explain": "walking", "compare": "walking", "see": "walking", "heads": "looking", "lens": "looking",
@@ -19,8 +20,10 @@ MODULES = {
 }  # fmt: skip
 
 
-class Commands(click.Group):
+class Commands(HelpedGroup):
     """The commands by name."""
+
+    group_class = HelpedGroup
 
     def __init__(self, lang: str, **how: Any) -> None:
         super().__init__(**how)
@@ -36,10 +39,8 @@ class Commands(click.Group):
         return super().get_command(ctx, cmd_name)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        room = formatter.width - 6 - max(map(len, MODULES))
-        helps = [click.Command(name, help=words.say(f"help.{name}", self.lang)) for name in sorted(MODULES)]
         with formatter.section("Commands"):
-            formatter.write_dl([(str(one.name), one.get_short_help_str(room)) for one in helps])
+            formatter.write_dl([(name, words.say(f"brief.{name}", self.lang)) for name in sorted(MODULES)])
 
 
 def qkv(lang: str) -> click.Group:
@@ -47,4 +48,8 @@ def qkv(lang: str) -> click.Group:
     shown = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
     group = Commands(lang, name="qkv", help=words.say("help.qkv", lang), context_settings=shown)
     click.version_option(__version__, message="qkv %(version)s")(group)
+    spoken = click.option(
+        "--lang", type=click.Choice(words.LANGUAGES), expose_value=False, help=words.say("help.lang", lang)
+    )
+    spoken(group)
     return group

@@ -15,7 +15,7 @@ import numpy as np
 from .. import words
 from ..errors import ArgumentError
 from ..io.sentence import POOLINGS
-from ..models import Encoder, ImageEncoder
+from ..models import Decoder, Encoder, ImageEncoder
 from ..views.encoder_text import encoder_json, fill_text, labels_text, similarity_text, vectors_text
 from ..views.screen import Screen, printable, write
 from .loading import load_shown
@@ -51,7 +51,7 @@ def add(group: click.Group, lang: str) -> None:
     @option("--top", type=int, default=5)
     def fill_command(text: tuple[str, ...], model: Path, as_json: bool, top: int) -> None:
         given = sys.stdin.read().strip() if text == ("-",) else " ".join(text)
-        found = _encoder(model, lang).fill(given, top)
+        found = _of_kind(model, lang, "not_an_encoder", Encoder).fill(given, top)
         screen = Screen.of(sys.stdout, os.environ)
         _show(encoder_json(text=given, masks=found) if as_json else fill_text(found, screen, lang), screen)
 
@@ -64,7 +64,8 @@ def add(group: click.Group, lang: str) -> None:
         texts = _texts(text)
         if pair and len(texts) != 2:
             raise ArgumentError("model_input", name="--pair", expected="two texts", what=len(texts))
-        found = _encoder(model, lang, ImageEncoder).classify([tuple(texts)] if pair else texts)
+        loaded = _of_kind(model, lang, "not_a_classifier", Encoder, ImageEncoder, Decoder)
+        found = loaded.classify([tuple(texts)] if pair else texts)
         found = [dict(sorted(each.items(), key=lambda label: -label[1])[:labels]) for each in found]
         screen = Screen.of(sys.stdout, os.environ)
         _show(encoder_json(texts=texts, labels=found) if as_json else labels_text(texts, found, screen), screen)
@@ -74,7 +75,7 @@ def add(group: click.Group, lang: str) -> None:
     @option("--pooling", type=click.Choice(list(POOLINGS)))
     def embed_command(text: tuple[str, ...], model: Path, as_json: bool, similarity: bool, pooling: str | None) -> None:
         texts, screen = _texts(text), Screen.of(sys.stdout, os.environ)
-        vectors = _encoder(model, lang).encode(texts, pooling=pooling)
+        vectors = _of_kind(model, lang, "not_an_encoder", Encoder).encode(texts, pooling=pooling)
         if similarity:
             lengths = np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.finfo(np.float32).tiny)
             alike = (vectors / lengths) @ (vectors / lengths).T
@@ -84,11 +85,11 @@ def add(group: click.Group, lang: str) -> None:
             _show(encoder_json(texts=texts, vectors=vectors) if as_json else vectors_text(vectors), screen)
 
 
-def _encoder(path: Path, lang: str, *others: type) -> Any:
-    """The encoder at `path`, or a model of another kind that will do; whoever watches sees how far it is."""
+def _of_kind(path: Path, lang: str, otherwise: str, *kinds: type) -> Any:
+    """The model at `path` if it is of a kind that will do; whoever watches sees how far it is."""
     loaded = load_shown(path, lang)
-    if not isinstance(loaded, (Encoder, *others)):
-        raise ArgumentError("not_an_encoder", path=path)
+    if not isinstance(loaded, kinds):
+        raise ArgumentError(otherwise, path=path)
     return loaded
 
 
@@ -97,7 +98,10 @@ def _texts(given: tuple[str, ...]) -> list[str]:
     if given != ("-",):
         return list(given)
     lines = [line.rstrip("\r") for line in sys.stdin.read().split("\n")]
-    return lines[:-1] if lines[-1] == "" else lines
+    lines = lines[:-1] if lines[-1] == "" else lines
+    if not lines:
+        raise ArgumentError("empty_text")
+    return lines
 
 
 def _show(text: str, screen: Screen) -> None:

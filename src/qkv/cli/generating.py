@@ -11,12 +11,12 @@ import click
 
 from .. import words
 from ..errors import ArgumentError
-from ..layers.kept import PACKINGS
+from ..layers.cached_rows import PACKINGS
 from ..models import Decoder, EncoderDecoder, compare_strategies
 from ..models.generation.asked import Asked
 from ..views.screen import write
 from ..views.strategies_text import strategies_text
-from .loading import load_shown, model_path
+from .loading import load_shown, model_option, model_path
 from .saying import screen, show, utter
 
 
@@ -29,7 +29,7 @@ def add(group: click.Group, lang: str) -> None:
 
     @group.command("generate", help=words.say("help.generate", lang))
     @click.argument("prompt", nargs=-1, required=True)
-    @option("--model", type=click.Path(path_type=Path))
+    @model_option(lang)
     @option("--max-new-tokens", type=int, default=128)
     @option("--temperature", type=float, default=0.0)
     @option("--top-k", type=int)

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 from rich.cells import cell_len
 
 from .. import words
-from ..errors import ArgumentError
+from ..errors import ArgumentError, FileError, one_line
 from ..io.store.packaged import NAME as SMALL
 from ..io.store.stored import find
 from ..models import load
 from ..views.screen import Screen, printable, write
+
+
+def model_option(lang: str) -> Callable[[Any], Any]:
+    """`--model` of the commands that take the small model where none is named."""
+    return click.option("--model", type=click.Path(path_type=Path), help=words.say("help.option.model", lang))
 
 
 def model_path(given: Path | None) -> Path:
@@ -23,7 +30,11 @@ def model_path(given: Path | None) -> Path:
         if (small := find(SMALL)) is None:
             raise ArgumentError("no_model", small=SMALL)
         return small
-    return given if os.path.lexists(given) else find(given.as_posix()) or given
+    if os.path.lexists(given):
+        return given
+    if (fetched := find(given.as_posix())) is None:
+        raise FileError("no_model_there", path=given)
+    return fetched
 
 
 def load_shown(given: Path | None, lang: str) -> Any:
@@ -41,7 +52,7 @@ def load_shown(given: Path | None, lang: str) -> Any:
             shown = line
 
     def progress(done: int, total: int) -> None:
-        show(words.say("cli.loading", lang, name=path.name, percent=100 * done // total))
+        show(words.say("cli.loading", lang, name=one_line(path.name), percent=100 * done // total))
 
     try:
         return load(path, progress=progress)

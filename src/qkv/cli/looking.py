@@ -17,9 +17,8 @@ from ..views.lens_text import reading_text
 from ..views.screen import Screen, printable, write
 from ..walkthrough.patterns import PATTERNS
 from ..walkthrough.probing import PROBES
-from .loading import load_shown
+from .loading import load_shown, model_option
 
-MODEL = click.Path(path_type=Path)
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -41,7 +40,7 @@ def add(group: click.Group, lang: str) -> None:
 
     @group.command("heads", help=words.say("help.heads", lang))
     @click.argument("text", nargs=-1)
-    @option("option", "--model", type=MODEL)
+    @model_option(lang)
     @option("heads_option", "--probe", type=click.Choice(PROBES))
     @option("heads_option", "--length", type=click.IntRange(2))
     @option("heads_option", "--seed", type=click.IntRange(0), default=0)
@@ -59,7 +58,7 @@ def add(group: click.Group, lang: str) -> None:
 
     @group.command("lens", help=words.say("help.lens", lang))
     @click.argument("text", nargs=-1, required=True)
-    @option("option", "--model", type=MODEL)
+    @model_option(lang)
     @option("lens_option", "--position", type=int, default=-1)
     @option("lens_option", "--top", type=click.IntRange(1), default=3)
     @option("lens_option", "--after-attention", is_flag=True)

@@ -36,8 +36,8 @@ def utter(piece: str) -> bool:
 
 
 def aside(line: str) -> None:
-    """A line to standard error: it spoils no output."""
-    write(sys.stderr, printable(line + "\n", Screen.of(sys.stderr, os.environ, color="never")))
+    """A line to standard error: it spoils no output, and nothing of what it names can act."""
+    write(sys.stderr, printable(line.translate(CONTROLS) + "\n", Screen.of(sys.stderr, os.environ, color="never")))
 
 
 def tell(notices: Iterable[QkvError], lang: str) -> None:

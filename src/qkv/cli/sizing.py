@@ -11,6 +11,7 @@ import click
 from .. import words
 from ..models.size import CACHES, size
 from ..views.size_text import size_json, size_text
+from .loading import model_path
 from .saying import screen, show
 
 
@@ -28,5 +29,5 @@ def add(group: click.Group, lang: str) -> None:
     @option("--json", "as_json", is_flag=True)
     @option("--lang", type=click.Choice(words.LANGUAGES), expose_value=False)
     def size_command(path: Path, as_json: bool, **how: Any) -> None:
-        found = size(path, **how)
+        found = size(model_path(path), **how)
         show(size_json(found) if as_json else size_text(found, lang, screen()))

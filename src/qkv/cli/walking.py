@@ -20,7 +20,8 @@ from ..views.see_both_text import see_both_text
 from ..views.see_text import see_text
 from ..views.walk_text import comparison_text, walk_text
 from ..walkthrough import EXAMPLES, GENERATORS, KINDS, SeenBoth
-from .loading import load_shown
+from .helping import HelpedCommand
+from .loading import load_shown, model_option
 
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -96,7 +97,7 @@ def add(group: click.Group, lang: str) -> None:
 
     @group.command("see", help=say("see"), cls=JsonFile)
     @click.argument("text", nargs=-1, required=True)
-    @option("--model", type=click.Path(path_type=Path), required=True)
+    @model_option(lang)
     @option("--layer", type=int)
     @option("--head", type=int, default=0)
     @option("--row")
@@ -107,7 +108,7 @@ def add(group: click.Group, lang: str) -> None:
             is_flag=False, flag_value="-")  # fmt: skip
     @looks
     def see_command(
-        text: tuple[str, ...], model: Path, row: str | None, json_file: Path | None, html: Path | None,
+        text: tuple[str, ...], model: Path | None, row: str | None, json_file: Path | None, html: Path | None,
         lang: str | None, color: Any, width: int | None, ascii: bool, **which: Any,
     ) -> None:  # fmt: skip
         loaded = load_shown(model, words.language(lang))
@@ -120,7 +121,7 @@ def add(group: click.Group, lang: str) -> None:
             _show(see_both_text(seen, screen) if isinstance(seen, SeenBoth) else see_text(seen, screen), screen)
 
 
-class JsonFile(click.Command):
+class JsonFile(HelpedCommand):
     """Takes `--json [FILE]`: a word behind it is a file only if it ends in .json, else it belongs to the text."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

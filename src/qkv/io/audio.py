@@ -10,9 +10,10 @@ import numpy as np
 
 from ..errors import FileError
 from ..ops.precision import Array
-from .files import there
+from .files import existing
 
 LONGEST = 600  # seconds that are read of a file; no model hears more at once
+MOST_CHANNELS = 16
 WIDTHS: dict[int, np.dtype[Any]] = {1: np.dtype("u1"), 2: np.dtype("<i2"), 4: np.dtype("<i4")}
 
 
@@ -37,10 +38,12 @@ def read_wav(path: Path, rate: int) -> Array:
         For what is no such file, has another rate, is longer than ten minutes or holds no sample.
     """
     try:
-        with wave.open(str(there(path)), "rb") as file:
+        with wave.open(str(existing(path)), "rb") as file:
             channels, width, found = file.getnchannels(), file.getsampwidth(), file.getframerate()
             if width not in (1, 2, 3, 4):
                 raise FileError("damaged", path=path, reason=f"samples of {8 * width} bits")
+            if channels > MOST_CHANNELS:
+                raise FileError("damaged", path=path, reason=f"{channels} channels")
             if found != rate:
                 raise FileError("wav_rate", path=path, rate=found, expected=rate)
             if file.getnframes() > LONGEST * rate:

@@ -12,6 +12,7 @@ from .files import read_json
 
 T = TypeVar("T")
 MISSING: Any = object()
+LIMIT = 4 * 2**20  # bytes of a configuration; as objects they take twenty times as many
 
 # The names of activations in configurations: several of them mean the tanh form.
 ACTIVATIONS = {
@@ -52,7 +53,7 @@ class Config:
 
     def __init__(self, path: Path, values: Mapping[str, Any] | None = None) -> None:
         self.path = path
-        self.values: Mapping[str, Any] = read_json(path) if values is None else values
+        self.values: Mapping[str, Any] = read_json(path, limit=LIMIT) if values is None else values
         self._asked: set[str] = set()
 
     def raw(self, name: str, default: T = MISSING) -> Any | T:
@@ -63,6 +64,14 @@ class Config:
         if default is MISSING:
             raise FileError("config_missing", path=self.path, name=name)
         return default
+
+    @property
+    def architectures(self) -> list[str]:
+        """What the file calls the models that it is of; empty where it does not say."""
+        named = self.raw("architectures", None) or []
+        if not isinstance(named, list) or not all(isinstance(name, str) for name in named):
+            raise self.wrong("architectures", "a list of names")
+        return named
 
     def integer(self, name: str, low: int = 1, high: int = 2**31 - 1, default: int = MISSING) -> int:
         """A whole number from `low` to `high`."""

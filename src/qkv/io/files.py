@@ -60,20 +60,26 @@ def read_bytes(path: Path, limit: int = JSON_LIMIT) -> bytes:
     if size > limit:
         raise FileError("too_large", path=path, size=size, limit=limit)
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(size + 1)  # not limit + 1, which would take that much memory
+            if len(data) > size:  # it grew, or is none whose size is known
+                data += file.read(limit + 1 - len(data))
     except OSError as error:
         raise FileError("cannot_read", path=path, reason=error.strerror) from None
+    if len(data) > limit:
+        raise FileError("too_large", path=path, size=len(data), limit=limit)
+    return data
 
 
-def read_json(path: Path, kind: type = dict) -> Any:
-    """What a JSON file holds: a `kind`, each key once, no NaN.
+def read_json(path: Path, kind: type = dict, limit: int = JSON_LIMIT) -> Any:
+    """What a JSON file of at most `limit` bytes holds: a `kind`, each key once, no NaN.
 
     Raises
     ------
     FileError
         As `read_text`.
     """
-    return parse_json(path, read_text(path), kind)
+    return parse_json(path, read_text(path, limit), kind)
 
 
 def parse_json(path: Path, text: str, kind: type = dict) -> Any:

@@ -121,7 +121,7 @@ def _read(config: Config, model: str) -> Preprocessing:
     given, before = config.raw("image_processor_type", None), config.raw("feature_extractor_type", None)
     kind = given or before or f"{model}{KINDS[0]}"
     known = {f"{name}{suffix}": name for name in DEFAULTS for suffix in KINDS}
-    if kind not in known:
+    if not isinstance(kind, str) or kind not in known:
         raise config.wrong("image_processor_type", f"one of {', '.join(known)}")
     default = DEFAULTS[known[kind]]
     if config.raw("do_pad", None):

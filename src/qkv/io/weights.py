@@ -114,16 +114,22 @@ class Family(Generic[S]):
     left_out: Callable[[S], Collection[str]] = lambda settings: ()
 
 
-def linear(ours: str, W: str, b: str, foreign: str, d_in: str, d_out: str) -> Iterator[Row]:
-    """The two rows of a `torch.nn.Linear`."""
-    yield Row(f"{ours}.{W}", f"{foreign}.weight", f"{d_out} {d_in}", transposed=True)
-    yield Row(f"{ours}.{b}", f"{foreign}.bias", d_out)
+def linear(
+    ours: str, letter: str, foreign: str, d_in: str, d_out: str, bias: bool = True,
+    cut: Callable[[Array], Array] | None = None,
+) -> Iterator[Row]:  # fmt: skip
+    """The rows of a `torch.nn.Linear`, or of our part of one that holds several; no letter: W and b alone."""
+    ending = f"_{letter}" if letter else ""
+    yield Row(f"{ours}.W{ending}", f"{foreign}.weight", f"{d_out} {d_in}", transposed=True, cut=cut)
+    if bias:
+        yield Row(f"{ours}.b{ending}", f"{foreign}.bias", d_out, cut=cut)
 
 
-def norm(ours: str, foreign: str) -> Iterator[Row]:
-    """The two rows of a layer norm over d_model."""
-    yield Row(f"{ours}.gamma", f"{foreign}.weight", "d_model")
-    yield Row(f"{ours}.beta", f"{foreign}.bias", "d_model")
+def norm(ours: str, foreign: str, axis: str = "d_model", bias: bool = True, plus: float = 0.0) -> Iterator[Row]:
+    """The one or two rows of a norm."""
+    yield Row(f"{ours}.gamma", f"{foreign}.weight", axis, plus=plus)
+    if bias:
+        yield Row(f"{ours}.beta", f"{foreign}.bias", axis)
 
 
 def read_weights(

@@ -22,8 +22,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
     """
     if not os.fspath(path):
         raise FileError("cannot_write", path=repr(""), reason="no name")
-    target = Path(os.path.realpath(path))
     try:
+        target = Path(os.path.realpath(path))
         about = target.stat() if target.exists() else None
         if about is not None and not stat.S_ISREG(about.st_mode):
             with open(target, "wb") as stream:
@@ -34,6 +34,8 @@ def write_whole(path: str | os.PathLike[str], data: bytes) -> None:
         _replace(target, data, None if about is None else stat.S_IMODE(about.st_mode))
     except OSError as error:
         raise FileError("cannot_write", path=path, reason=error.strerror) from None
+    except ValueError:  # a zero, half a surrogate pair
+        raise FileError("cannot_write", path=path, reason="no name that a file may have") from None
 
 
 def _replace(target: Path, data: bytes, mode: int | None) -> None:

@@ -12,7 +12,7 @@ from .attention import MultiHeadAttention
 from .context import ContextCache
 from .experts import Experts
 from .latent import LatentAttention
-from .parts import FeedForward, GatedFeedForward, LayerNorm, Norm, Seed, generator, rows
+from .parts import FeedForward, GatedFeedForward, LayerNorm, Norm, Seed, generator, normed, rows
 
 ORDERS = ("pre", "post")
 
@@ -164,11 +164,6 @@ class DecoderBlock:
         fed = self.feed_forward(self.norm_3(resid_crossed) if pre else resid_crossed)
         resid_post = resid_crossed + fed if pre else self.norm_3(resid_crossed + fed)
         return resid_post
-
-
-def normed(norm: Norm | None, x: Array) -> Array:
-    """`x` through a norm, where there is one."""
-    return x if norm is None else norm(x)
 
 
 def _known_order(order: str) -> None:

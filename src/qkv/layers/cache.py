@@ -9,7 +9,7 @@ import numpy as np
 from ..errors import ArgumentError, ShapeError
 from ..ops.precision import Array
 from ..ops.valid import is_integer
-from .kept import PACKINGS, Kept
+from .cached_rows import PACKINGS, CachedRows
 from .parts import rows
 
 
@@ -47,15 +47,15 @@ class KVCache:
     window: int | None = None
     n_seen: int = 0
     dtype: str | None = None
-    _k: Kept = field(init=False, repr=False)
-    _v: Kept = field(init=False, repr=False)
+    _k: CachedRows = field(init=False, repr=False)
+    _v: CachedRows = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.window is not None and (not is_integer(self.window) or self.window < 1):
             raise ArgumentError("number", name="window", expected="at least 1, or None", value=self.window)
         if self.dtype is not None and self.dtype not in PACKINGS:
             raise ArgumentError("choice", name="dtype", choices=", ".join((*PACKINGS, "None")), value=self.dtype)
-        self._k, self._v = Kept(self.dtype), Kept(self.dtype)
+        self._k, self._v = CachedRows(self.dtype), CachedRows(self.dtype)
 
     @property
     def length(self) -> int:

@@ -15,7 +15,7 @@ from ..ops.valid import integer
 from .attention import Rotary, Tables, merge_heads, split_heads
 from .cache import KVCache
 from .linear import linear
-from .parts import Norm, RMSNorm, Seed, generator, rows, sizes, xavier
+from .parts import Norm, RMSNorm, Seed, generator, normed, rows, sizes, xavier
 
 
 @dataclass(eq=False)
@@ -124,10 +124,10 @@ class LatentAttention:
     ) -> Array:
         """Attend from each row of `x` (..., T, d_model) to all of them; arguments as in `MultiHeadAttention`."""
         x = rows("x", x)
-        compressed = None if self.W_DQ is None else _normed(self.q_norm, linear(x, self.W_DQ, self.b_DQ))
+        compressed = None if self.W_DQ is None else normed(self.q_norm, linear(x, self.W_DQ, self.b_DQ))
         source = x if compressed is None else compressed
         q = split_heads(linear(source, self.W_Q), self.n_heads)
-        latent = _normed(self.latent_norm, linear(x, self.W_DKV, self.b_DKV))
+        latent = normed(self.latent_norm, linear(x, self.W_DKV, self.b_DKV))
         if positions is None:
             positions = np.arange(x.shape[-2]) + (cache.n_seen if cache is not None else 0)
         if self.W_QR is None or self.W_KR is None:
@@ -159,10 +159,6 @@ class LatentAttention:
         unfolded = Tk * d_latent * wide + Tq * Tk * wide
         folded = Tq * d_latent * wide + Tq * Tk * 2 * d_latent
         return watcher.get() is not None or unfolded < folded
-
-
-def _normed(norm: Norm | None, x: Array) -> Array:
-    return x if norm is None else norm(x)
 
 
 def _for_all(turned: Array, k: Array) -> Array:

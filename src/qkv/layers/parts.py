@@ -131,6 +131,11 @@ class RMSNorm:
 Norm = LayerNorm | RMSNorm
 
 
+def normed(norm: Norm | None, x: Array) -> Array:
+    """`x` through a norm, where there is one."""
+    return x if norm is None else norm(x)
+
+
 @dataclass(eq=False)
 class FeedForward:
     """Two matrices with a bend between them, applied to each token by itself.

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import ArgumentError, FileError
 from ..io.tokens.masking import ANY_MASK
-from ..io.tokens.tokenizer import Tokenizer, read_tokenizer
+from ..io.tokens.tokenizer import Tokenizer
 from ..ops import softmax
 from ..ops.activations import sigmoid
 from ..ops.precision import Array
 from ..ops.valid import integer
-from .heads import chances
-from .inputs import Given, batches, check_ids
+from .generation.sampling import finite
+from .heads import labelled
+from .inputs import Given, check_ids, is_pair, tokenizer_of
 from .pooling import POOL
 
 if TYPE_CHECKING:
     from .encoder import Encoder
-
-BATCH = 32  # texts that are classified together: it changes the speed alone
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Filling:
 
 def fill(model: Encoder, text: str, top: int) -> list[list[Filling]]:
     """As `Encoder.fill`."""
-    head, top = model.head("masked_lm"), integer("top", top, 1)
+    head, top = model.task_head("masked_lm"), integer("top", top, 1)
     if not isinstance(text, str):
         raise ArgumentError("model_input", name="text", expected="a string", what=type(text).__name__)
     tokenizer = tokenizer_of(model)
@@ -61,7 +59,7 @@ def fill(model: Encoder, text: str, top: int) -> list[list[Filling]]:
     places = np.flatnonzero(ids == mask_id)
     if not len(places):
         raise ArgumentError("no_mask", mask=ANY_MASK)
-    probabilities = softmax(head(model.forward(ids)[places]))
+    probabilities = softmax(finite(head(model.forward(ids)[places])))
     return [_likeliest(tokenizer, row, top) for row in probabilities]
 
 
@@ -79,35 +77,31 @@ def _likeliest(tokenizer: Tokenizer, probabilities: Array, top: int) -> list[Fil
 
 def classify(model: Encoder, given: Any) -> Any:
     """As `Encoder.classify`."""
-    head, settings = model.head("classifier"), model.settings.classifier
+    head, settings = model.task_head("classifier"), model.settings.classifier
     assert settings is not None
     sequences, types, single = _texts_or_pairs(model, given)
-    pooled: dict[int, Array] = {}
-    for batch in batches(sequences, BATCH):
-        hidden = model.run_batch([sequences[i] for i in batch], [types[i] for i in batch])
-        pooled |= {i: POOL[settings.pooling](rows) for i, rows in zip(batch, hidden)}
-    found = chances(head(np.stack([pooled[i] for i in range(len(sequences))])), settings)
+    pool = POOL[settings.pooling]
+
+    def pooled(batch: list[int]) -> list[Array]:
+        return [pool(rows) for rows in model.hidden([sequences[i] for i in batch], [types[i] for i in batch])]
+
+    found = labelled(sequences, pooled, head, settings)
     return found[0] if single else found
 
 
 def replaced(model: Encoder, given: Given) -> Any:
     """As `Encoder.replaced`."""
-    head = model.head("detector")
+    head = model.task_head("detector")
     sequences, single = model.read(given)
-    found = [sigmoid(head(hidden)[:, 0]) for hidden in model.run_batch(sequences)]
+    found = [sigmoid(head(hidden)[:, 0]) for hidden in model.hidden(sequences)]
     return found[0] if single else found
-
-
-def tokenizer_of(model: Encoder) -> Tokenizer:
-    """The model's tokenizer, or one line that says why there is none."""
-    return model.tokenizer or read_tokenizer(model.directory or Path())
 
 
 def _texts_or_pairs(model: Encoder, given: Any) -> tuple[list[Array], list[Array], bool]:
     """Ids and segments of each text or pair, and whether it was a single one."""
-    if _is_pair(given):
+    if is_pair(given):
         pairs, single = [given], True
-    elif isinstance(given, list) and given and all(map(_is_pair, given)):
+    elif isinstance(given, list) and given and all(map(is_pair, given)):
         pairs, single = given, False
     else:
         sequences, single = model.read(given)
@@ -130,7 +124,3 @@ def _read_pairs(model: Encoder, pairs: Sequence[tuple[str, str]]) -> tuple[list[
             raise ArgumentError("number", name="the segment of a token", expected=expected, value=int(types[-1].max()))
     check_ids(sequences, settings.vocab_size, settings.n_positions)
     return sequences, types
-
-
-def _is_pair(given: Any) -> bool:
-    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)

@@ -8,10 +8,9 @@ import numpy as np
 
 from ..io.families.seq2seq import Seq2SeqSettings
 from ..layers import Block, Convolution, DecoderBlock, FeedForward, GatedFeedForward, MultiHeadAttention
-from ..layers.parts import Norm
 from ..ops import biases, sinusoidal_positions
 from ..ops.precision import Array
-from .build import NORMS
+from .build_decoder import norm_of
 from .seq2seq import EncoderDecoder
 from .sides import AudioEmbeddings, SourceEncoder, TargetDecoder
 from .vocabulary import Head, TokenEmbeddings
@@ -34,7 +33,7 @@ def encoder_decoder_from_weights(settings: Seq2SeqSettings, weights: dict[str, A
             )
             for layer in _in_order(reading, settings.n_encoder_layers)
         ],
-        _norm(settings, reading.get("norm")),
+        norm_of(settings, reading.get("norm")),
     )
     decoder = TargetDecoder(
         _embeddings(settings, writing, settings.n_target),
@@ -48,7 +47,7 @@ def encoder_decoder_from_weights(settings: Seq2SeqSettings, weights: dict[str, A
             )
             for layer in _in_order(writing, settings.n_decoder_layers)
         ],
-        _norm(settings, writing.get("norm")),
+        norm_of(settings, writing.get("norm")),
     )
     return EncoderDecoder(encoder, decoder, _head(settings, weights, decoder), settings)
 
@@ -85,17 +84,13 @@ def _feed_forward(settings: Seq2SeqSettings, layer: dict[str, Any]) -> FeedForwa
 
 
 def _norms(settings: Seq2SeqSettings, layer: dict[str, Any], n: int) -> dict[str, Any]:
-    return {f"norm_{i}": _norm(settings, layer[f"norm_{i}"]) for i in range(1, n + 1)}
-
-
-def _norm(settings: Seq2SeqSettings, weights: dict[str, Array] | None) -> Norm | None:
-    return None if weights is None else NORMS[settings.norm](**weights, eps=settings.eps)
+    return {f"norm_{i}": norm_of(settings, layer[f"norm_{i}"]) for i in range(1, n + 1)}
 
 
 def _embeddings(settings: Seq2SeqSettings, side: dict[str, Any], n_positions: int | None) -> TokenEmbeddings:
     """The tables of a side; positions that the file need not hold, being no learnt ones, are computed."""
     table = dict(side["embeddings"])
-    norm = _norm(settings, table.pop("norm", None))
+    norm = norm_of(settings, table.pop("norm", None))
     W_position = table.get("W_position")
     if W_position is None and n_positions is not None:
         W_position = halves(n_positions, settings.d_model).astype(table["W_word"].dtype)

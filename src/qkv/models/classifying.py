@@ -11,13 +11,11 @@ from ..contract import op
 from ..errors import ArgumentError, FileError
 from ..layers.linear import linear
 from ..ops.precision import Array
-from .heads import chances
-from .inputs import Given, batches
+from .heads import labelled
+from .inputs import Given, is_pair
 
 if TYPE_CHECKING:
     from .decoder import Decoder
-
-BATCH = 32  # texts that are classified together: it changes the speed alone
 
 
 @dataclass(eq=False)
@@ -42,16 +40,17 @@ def classify(model: Decoder, given: Given) -> Any:
     settings, head = model.settings.classifier, model.classifier
     if head is None or settings is None:
         raise FileError("no_labels", path=model.directory)
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given):
+    if is_pair(given):
         expected = "one text, token ids, or a list of either"
         raise ArgumentError("model_input", name="the input", expected=expected, what="a pair of texts")
     sequences, single = model.read(given)
-    last: dict[int, Array] = {}
-    for batch in batches(sequences, BATCH):
-        found = model.hidden([sequences[i] for i in batch])
-        last |= {i: rows[_last_place(sequences[i], model.settings.padding_id)] for i, rows in zip(batch, found)}
-    answers = chances(head(np.stack([last[i] for i in range(len(sequences))])), settings)
-    return answers[0] if single else answers
+    last = [_last_place(ids, model.settings.padding_id) for ids in sequences]
+
+    def read_off(batch: list[int]) -> list[Array]:
+        return [rows[last[i]] for i, rows in zip(batch, model.hidden([sequences[i] for i in batch]))]
+
+    found = labelled(sequences, read_off, head, settings)
+    return found[0] if single else found
 
 
 def _last_place(ids: Array, padding_id: int | None) -> int:

@@ -13,13 +13,13 @@ from ..errors import ArgumentError
 from ..io.config import Config
 from ..io.families.clip import CLIPSettings, TextSettings
 from ..io.preprocessing import read_preprocessing
-from ..io.tokens.tokenizer import Tokenizer, read_tokenizer
+from ..io.tokens.tokenizer import Tokenizer
 from ..layers import Block, LayerNorm
 from ..layers.linear import linear
 from ..ops import softmax
 from ..ops.precision import Array
-from .inputs import Given, check_ids, padded, read_given
-from .vision import ImageEncoder, blocks
+from .inputs import Given, padded, read_ids
+from .vision import ImageEncoder
 from .vocabulary import TokenEmbeddings
 
 
@@ -108,19 +108,6 @@ class CLIP:
             for name, tower in (("image", self.settings.image), ("text", self.settings.text))
         )
         return f"<{type(self).__name__}: {shapes}>"
-
-    @classmethod
-    def from_weights(cls, settings: CLIPSettings, weights: dict[str, Any]) -> CLIP:
-        """The model of these settings and of weights in nested dicts, by the names of the fields."""
-        text, to_image, to_text = weights["text"], weights["image_projection"], weights["text_projection"]
-        tower = TextEncoder(
-            TokenEmbeddings(**text["embeddings"]), blocks(settings.text, text["layers"]),
-            LayerNorm(**text["norm"], eps=settings.text.eps), settings.text,
-        )  # fmt: skip
-        norm = LayerNorm(**to_image["norm"], eps=settings.image.eps)
-        image = ImageEncoder.from_weights(settings.image, weights["image"])
-        projections = Projection(to_image["W"], norm), Projection(to_text["W"])
-        return cls(image, tower, *projections, weights["logit_scale"], settings)
 
     def read_beside(self, directory: Path, config: Config) -> None:
         """What files beside the weights say: how an image becomes numbers."""
@@ -238,16 +225,8 @@ class CLIP:
 
     def read_texts(self, given: Given) -> tuple[Array, Array, bool]:
         """Token ids (n, T), where each text is read off (n,), and whether it was a single one, not a list."""
-        n_special = 0
-
-        def encode(text: str) -> list[int]:
-            nonlocal n_special
-            tokenizer = self.tokenizer or read_tokenizer(self.directory or Path())
-            n_special = tokenizer.n_special_tokens
-            return tokenizer.encode(text)
-
-        sequences, single = read_given(given, encode)
-        check_ids(sequences, self.settings.text.vocab_size, self.settings.text.n_positions, n_special)
+        settings = self.settings.text
+        sequences, single = read_ids(self, given, settings.vocab_size, settings.n_positions)
         ends = [self._end(ids, index) for index, ids in enumerate(sequences)]
         return padded(sequences)[0], np.array(ends, np.intp), single
 

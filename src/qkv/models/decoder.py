@@ -14,7 +14,6 @@ from ..contract import op
 from ..errors import ArgumentError, FileError
 from ..io.config import Config
 from ..io.families.decoders import DecoderSettings
-from ..io.gguf.tokenizer import tokenizer_of
 from ..io.tokens.chat import ChatTemplate, read_chat_template
 from ..io.tokens.endings import read_end_ids
 from ..io.tokens.tokenizer import Tokenizer
@@ -25,12 +24,12 @@ from ..ops.biases import Bias
 from ..ops.precision import Array
 from .classifying import LastTokenClassifier, classify
 from .generation.asked import Asked
-from .generation.drafting import Draft, Drafter
-from .generation.generate import Means, generate, stream
+from .generation.drafting import Drafter
+from .generation.generate import Shortcuts, generate, stream
 from .generation.prefix import PrefixCache
 from .generation.run import Caches
-from .inputs import Given, check_ids, is_text, left_padded, read_given
-from .lens import read_off
+from .inputs import Given, is_text, left_padded, only, read_ids
+from .lens import lens
 from .rotations import Rotations
 from .vocabulary import Head, TokenEmbeddings
 
@@ -245,11 +244,7 @@ class Decoder:
         """
         self.head.matrix()
         sequences, single = self.read(given)
-        found = []
-        for ids in sequences:
-            streams: dict[str, Array] = {}
-            self.forward(ids, streams=streams)
-            found.append(read_off(self.read_stream, ids, streams, top))
+        found = [lens(self, ids, top) for ids in sequences]
         return found[0] if single else found
 
     def read_stream(self, stream: Array) -> Array:
@@ -296,10 +291,10 @@ class Decoder:
             For a prompt that cannot be read, a setting outside its range, settings that exclude each other, or more
             tokens than the model has positions, unless `slide=True`.
         """
-        asked, means = Asked(**how), _means(draft, n_draft, cache, kv_dtype)
+        asked, shortcuts = Asked(**how), Shortcuts.of(self, draft, n_draft, cache, kv_dtype)
         self.head.matrix()
         sequences, single = self.read(prompt, slide=asked.slide)
-        found = generate(self, sequences, asked, is_text(prompt), means)
+        found = generate(self, sequences, asked, is_text(prompt), shortcuts)
         return found[0] if single else found
 
     def stream(
@@ -319,12 +314,10 @@ class Decoder:
         str or int
             Text in whole characters, as soon as it is certain; or ids, for a prompt of ids.
         """
-        asked, means = Asked(**how), _means(draft, n_draft, cache, kv_dtype)
+        asked, shortcuts = Asked(**how), Shortcuts.of(self, draft, n_draft, cache, kv_dtype)
         self.head.matrix()
-        sequences, single = self.read(prompt, slide=asked.slide)
-        if not single:
-            raise ArgumentError("model_input", name="the input", expected="one prompt", what="a list")
-        return stream(self, sequences[0], asked, is_text(prompt), means)
+        ids = only(self.read(prompt, slide=asked.slide))
+        return stream(self, ids, asked, is_text(prompt), shortcuts)
 
     def score(self, prompt: Given, continuation: Given) -> Array:
         """How likely the model finds each token of a continuation, given all before it.
@@ -346,9 +339,11 @@ class Decoder:
         >>> model.score([3, 1, 4, 1, 5], [40, 25]).round(2)
         array([-2.24, -1.69])
         """
-        before = self.read_one("the prompt", prompt)
-        after = self.read_one("the continuation", continuation, special_tokens=False)
-        logits = self.logits(np.concatenate([before, after]))[len(before) - 1 : -1]
+        before = only(self.read(prompt), "the prompt")
+        after = only(self.read(continuation, special_tokens=False), "the continuation")
+        self.head.matrix()
+        ids = only(self.read(np.concatenate([before, after])))
+        logits = self.head(self.forward(ids)[len(before) - 1 : -1])
         chosen: Array = log_softmax(logits.astype(np.float64))[np.arange(len(after)), after]
         return chosen
 
@@ -386,25 +381,8 @@ class Decoder:
         self, given: Given, seen: int = 0, slide: bool = False, special_tokens: bool = True
     ) -> tuple[list[Array], bool]:
         """Token ids, checked, and whether it was one sequence, not a list; `seen` tokens came before them."""
-        n_special = 0
-
-        def encode(text: str) -> list[int]:
-            nonlocal n_special
-            tokenizer = self.tokenizer or tokenizer_of(self.directory or Path())
-            n_special = tokenizer.n_special_tokens if special_tokens else 0
-            return tokenizer.encode(text, special_tokens=special_tokens)
-
-        sequences, single = read_given(given, encode)
         limit = None if slide or self.settings.n_positions is None else self.settings.n_positions - seen
-        check_ids(sequences, self.settings.vocab_size, limit, n_special)
-        return sequences, single
-
-    def read_one(self, name: str, given: Given, special_tokens: bool = True) -> Array:
-        """Token ids of one sequence, checked."""
-        sequences, single = self.read(given, special_tokens=special_tokens)
-        if not single:
-            raise ArgumentError("model_input", name=name, expected="one sequence", what="a list")
-        return sequences[0]
+        return read_ids(self, given, self.settings.vocab_size, limit, special_tokens=special_tokens)
 
     def hidden(self, sequences: Sequence[Array], caches: Sequence[KVCache] | None = None) -> list[Array]:
         """The hidden states of sequences that `read` has checked, computed as one batch."""
@@ -413,21 +391,6 @@ class Decoder:
         ids, starts = left_padded(sequences)
         hidden = self.forward(ids, caches, starts if starts.any() else None)
         return [row[start:] for row, start in zip(hidden, starts)]
-
-
-def _means(
-    draft: Decoder | Drafter | None, n_draft: int | None, cache: PrefixCache | None, kv_dtype: str | None
-) -> Means:
-    if n_draft is not None and not isinstance(draft, Decoder):
-        raise ArgumentError("unused", name="n_draft", reason="draft is no model")
-    proposing = Draft(draft, 4 if n_draft is None else n_draft) if isinstance(draft, Decoder) else draft
-    if proposing is not None and not hasattr(proposing, "propose"):
-        expected = "a decoder, a Draft or a Lookup"
-        raise ArgumentError("model_input", name="draft", expected=expected, what=type(proposing).__name__)
-    if cache is not None and not isinstance(cache, PrefixCache):
-        expected = "a PrefixCache of this model"
-        raise ArgumentError("model_input", name="cache", expected=expected, what=type(cache).__name__)
-    return Means(proposing, cache, kv_dtype)
 
 
 def _after_padding(starts: Array | None, cache: KVCache | None, bias: Bias | None) -> dict[str, Any]:

@@ -22,10 +22,10 @@ from ..layers.parts import Norm
 from ..ops import masks
 from ..ops.precision import Array
 from . import answers
-from .answers import Filling, tokenizer_of
+from .answers import Filling
 from .embeddings import Embeddings
 from .heads import Pooler, TaskHead
-from .inputs import Given, batches, check_ids, padded, read_given
+from .inputs import Given, batches, padded, read_ids
 from .pooling import sentence_vector
 from .rotations import Rotations
 
@@ -102,12 +102,14 @@ class Encoder:
     def _rotations(self) -> Rotations:
         return Rotations.of(self.layers, self.settings.d_k)
 
-    def head(self, name: str) -> TaskHead:
+    def task_head(self, name: str) -> TaskHead:
         """One of the heads `masked_lm`, `classifier`, `detector`; one line where the file has no such head."""
         found: TaskHead | None = getattr(self, name)
         if found is None:
             there = [other for other in HEADS if getattr(self, other) is not None]
-            raise ArgumentError("no_task_head", head=name, there=", ".join(there) or "-")
+            if not there:
+                raise ArgumentError("no_task_heads", head=name)
+            raise ArgumentError("no_task_head", head=name, there=", ".join(there))
         return found
 
     def __call__(self, given: Given) -> Any:
@@ -131,7 +133,7 @@ class Encoder:
             is cut.
         """
         sequences, single = self.read(given)
-        return self.forward(sequences[0]) if single else self.run_batch(sequences)
+        return self.forward(sequences[0]) if single else self.hidden(sequences)
 
     def logits(self, given: Given) -> Any:
         """For each token, a number for every word of the vocabulary that may stand in its place.
@@ -150,7 +152,7 @@ class Encoder:
         ArgumentError
             no_task_head when the file has no masked-LM head, else as a call.
         """
-        head = self.head("masked_lm")
+        head = self.task_head("masked_lm")
         hidden = self(given)
         return [head(rows) for rows in hidden] if isinstance(hidden, list) else head(hidden)
 
@@ -242,11 +244,11 @@ class Encoder:
         sequences, single = self.read(given, rule)
         vectors = np.empty((len(sequences), width), np.float32)
         for batch in batches(sequences, batch_size):
-            for index, hidden in zip(batch, self.run_batch([sequences[index] for index in batch])):
+            for index, hidden in zip(batch, self.hidden([sequences[index] for index in batch])):
                 vectors[index] = sentence_vector(hidden, rule)
         return vectors[0] if single else vectors
 
-    def run_batch(self, sequences: Sequence[Array], types: Sequence[Array] | None = None) -> list[Array]:
+    def hidden(self, sequences: Sequence[Array], types: Sequence[Array] | None = None) -> list[Array]:
         """Hidden states (T, d_model) of sequences of ids, unchecked, each as if it were alone."""
         ids, lengths = padded(sequences)
         segments = None if types is None else padded(types)[0]
@@ -255,19 +257,11 @@ class Encoder:
 
     def read(self, given: Given, rule: SentenceSettings | None = None) -> tuple[list[Array], bool]:
         """Token ids, checked, and whether it was one sequence, not a list; only a `rule` that says so cuts text."""
-        n_special = 0
-
-        def encode(text: str) -> list[int]:
-            nonlocal n_special
-            tokenizer = tokenizer_of(self)
-            n_special = tokenizer.n_special_tokens
-            if rule is None:
-                return tokenizer.encode(text)
-            return tokenizer.encode(text.lower() if rule.lower_case else text, max_tokens=rule.max_tokens)
-
-        sequences, single = read_given(given, encode)
-        check_ids(sequences, self.settings.vocab_size, self.settings.n_positions, n_special)
-        return sequences, single
+        lower_case, max_tokens = (False, None) if rule is None else (rule.lower_case, rule.max_tokens)
+        return read_ids(
+            self, given, self.settings.vocab_size, self.settings.n_positions,
+            lower_case=lower_case, max_tokens=max_tokens,
+        )  # fmt: skip
 
     def _sentence_rule(self, pooling: str | None) -> SentenceSettings:
         choices = ", ".join(POOLINGS)

@@ -7,10 +7,11 @@ from typing import Any
 
 from ..errors import FileError
 from ..io.config import Config
+from ..io.families import clip
 from ..io.families.bart import BART, MARIAN, MBART
 from ..io.families.bert import BERT
 from ..io.families.bloom import BLOOM
-from ..io.families.clip import CLIP as CLIP_FAMILY
+from ..io.families.decoders import with_head
 from ..io.families.deepseek import DEEPSEEK_V2, DEEPSEEK_V3
 from ..io.families.distilbert import DISTILBERT
 from ..io.families.electra import ELECTRA
@@ -34,9 +35,10 @@ from ..io.families.t5 import MT5, T5
 from ..io.families.vit import VIT
 from ..io.families.whisper import WHISPER
 from ..io.weights import Family
-from .build import decoder_from_weights
+from .build_decoder import decoder_from_weights
 from .build_encoder import encoder_from_weights
 from .build_seq2seq import encoder_decoder_from_weights
+from .build_vision import clip_from_weights, image_encoder_from_weights
 from .clip import CLIP
 from .decoder import Decoder
 from .encoder import Encoder
@@ -53,18 +55,16 @@ DECODERS = (
 SEQ2SEQ = (T5, MT5, BART, MBART, MARIAN, WHISPER)
 FAMILIES: dict[str, tuple[Family[Any], Build]] = {
     **{family.model_type: (family, encoder_from_weights) for family in ENCODERS},
-    VIT.model_type: (VIT, ImageEncoder.from_weights),
-    CLIP_FAMILY.model_type: (CLIP_FAMILY, CLIP.from_weights),
-    **{family.model_type: (family, decoder_from_weights) for family in DECODERS},
+    VIT.model_type: (VIT, image_encoder_from_weights),
+    clip.CLIP.model_type: (clip.CLIP, clip_from_weights),
+    **{family.model_type: (with_head(family), decoder_from_weights) for family in DECODERS},
     **{family.model_type: (family, encoder_decoder_from_weights) for family in SEQ2SEQ},
 }
 
 
 def family_in(config: Config) -> tuple[tuple[Family[Any], Build], list[str]]:
     """The family by `model_type`, or by `architectures` where there is none; both must be known."""
-    model_type, architectures = config.raw("model_type", None), config.raw("architectures", None) or []
-    if not isinstance(architectures, list) or not all(isinstance(name, str) for name in architectures):
-        raise config.wrong("architectures", "a list of names")
+    model_type, architectures = config.raw("model_type", None), config.architectures
     if model_type is None and not architectures:
         raise FileError("config_missing", path=config.path, name="model_type")
     if model_type is None:

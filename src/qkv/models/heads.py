@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..contract import op
-from ..io.families.encoders import ClassifierSettings
+from ..io.families.classifier import ClassifierSettings
 from ..layers.linear import linear
 from ..layers.parts import ACTIVATIONS, Norm
 from ..ops import softmax
 from ..ops.activations import sigmoid
 from ..ops.precision import Array
+from .inputs import batches
 
+BATCH = 32  # texts that are classified together: it changes the speed alone
 BENDS: dict[str, Callable[[Array], Array]] = {**ACTIVATIONS, "tanh": np.tanh}
 CHANCES: dict[str, Callable[[Array], Array]] = {
     "single_label_classification": softmax,
@@ -76,6 +78,17 @@ class TaskHead:
         bent = BENDS[self.activation](linear(hidden, self.W_dense, self.b_dense))
         logits = linear(bent if self.norm is None else self.norm(bent), self.W, self.b)
         return logits
+
+
+def labelled(
+    sequences: Sequence[Array], vectors: Callable[[list[int]], Iterable[Array]],
+    head: Callable[[Array], Array], settings: ClassifierSettings,
+) -> list[dict[str, float]]:  # fmt: skip
+    """The labels of each text; `vectors` gives those of the texts at some places, computed together."""
+    found: dict[int, Array] = {}
+    for batch in batches(sequences, BATCH):
+        found |= zip(batch, vectors(batch))
+    return chances(head(np.stack([found[i] for i in range(len(sequences))])), settings)
 
 
 def chances(logits: Array, settings: ClassifierSettings) -> list[dict[str, float]]:

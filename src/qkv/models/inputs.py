@@ -3,16 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ..errors import ArgumentError, DtypeError
+from ..io.gguf.tokenizer import tokenizer_at
+from ..io.tokens.tokenizer import Tokenizer
 from ..ops.precision import Array
 
 Given = str | Sequence[str] | ArrayLike | Sequence[ArrayLike]
 EXPECTED = "text, token ids, or a list of either"
+
+
+class Reader(Protocol):
+    """What reads text: a model, with its tokenizer or where one may be found."""
+
+    tokenizer: Tokenizer | None
+    directory: Path | None
+
+
+def tokenizer_of(model: Reader) -> Tokenizer:
+    """The model's tokenizer; where it came without one, what is missing is said."""
+    return model.tokenizer or tokenizer_at(model.directory or Path())
+
+
+def read_ids(
+    model: Reader, given: Given, vocab_size: int, n_positions: int | None, *,
+    special_tokens: bool = True, lower_case: bool = False, max_tokens: int | None = None,
+) -> tuple[list[Array], bool]:  # fmt: skip
+    """Token ids, checked, and whether it was a single sequence, not a list; the keywords are about text alone.
+
+    Raises
+    ------
+    ArgumentError, DtypeError, FileError, MissingExtraError
+        As `read_given`, `check_ids` and `tokenizer_of`.
+    """
+    n_special = 0
+
+    def encode(text: str) -> list[int]:
+        nonlocal n_special
+        tokenizer = tokenizer_of(model)
+        n_special = tokenizer.n_special_tokens if special_tokens else 0
+        text = text.lower() if lower_case else text
+        return tokenizer.encode(text, special_tokens=special_tokens, max_tokens=max_tokens)
+
+    sequences, single = read_given(given, encode)
+    check_ids(sequences, vocab_size, n_positions, n_special)
+    return sequences, single
 
 
 def read_given(given: Given, encode: Callable[[str], Sequence[int]]) -> tuple[list[Array], bool]:
@@ -49,6 +89,19 @@ def read_given(given: Given, encode: Callable[[str], Sequence[int]]) -> tuple[li
     if not isinstance(given[0], list | tuple | np.ndarray):
         return [_ids(given)], True
     return [_ids(item) for item in given], False
+
+
+def only(read: tuple[list[Array], bool], name: str = "the input") -> Array:
+    """The one sequence of what `read_given` gives, where a list will not do."""
+    sequences, single = read
+    if not single:
+        raise ArgumentError("model_input", name=name, expected="one sequence", what="a list")
+    return sequences[0]
+
+
+def is_pair(given: Any) -> bool:
+    """Whether it is a pair of texts."""
+    return isinstance(given, tuple) and len(given) == 2 and all(isinstance(text, str) for text in given)
 
 
 def is_text(given: Given) -> bool:

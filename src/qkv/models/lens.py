@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..ops import softmax
 from ..ops.precision import Array
 from ..ops.valid import integer
+
+if TYPE_CHECKING:
+    from .decoder import Decoder
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +51,13 @@ class Lens:
     probability: Array
 
 
+def lens(model: Decoder, ids: Array, top: int) -> Lens:
+    """As `Decoder.lens`, of one sequence."""
+    streams: dict[str, Array] = {}
+    model.forward(ids, streams=streams)
+    return read_off(model.read_stream, ids, streams, top)
+
+
 def read_off(read: Callable[[Array], Array], ids: Array, streams: Mapping[str, Array], top: int) -> Lens:
     """Read each stream (T, d_model), in order, as logits (T, vocab_size), and keep the likeliest tokens.
 
@@ -63,7 +74,7 @@ def read_off(read: Callable[[Array], Array], ids: Array, streams: Mapping[str, A
     tokens, probabilities, rank, probability = [], [], [], []
     for stream in streams.values():
         p = softmax(read(stream))
-        best = np.argsort(-p, axis=-1, kind="stable")[:, :top]
+        best = np.array([_largest(row, top) for row in p])
         own = np.take_along_axis(p, final[:, None], axis=-1)
         tokens.append(best)
         probabilities.append(np.take_along_axis(p, best, axis=-1))
@@ -71,3 +82,16 @@ def read_off(read: Callable[[Array], Array], ids: Array, streams: Mapping[str, A
         probability.append(own[:, 0])
     told = {"tokens": tokens, "probabilities": probabilities, "rank": rank, "probability": probability}
     return Lens(tuple(streams), ids, final=final, **{name: np.array(parts) for name, parts in told.items()})
+
+
+def _largest(row: Array, n: int) -> Array:
+    """The places of the `n` largest, largest first, of equals the first; the many others are not sorted.
+
+    Examples
+    --------
+    >>> _largest(np.array([0.1, 0.4, 0.4, 0.0]), 1).tolist()
+    [1]
+    """
+    n = min(n, len(row))
+    places = np.flatnonzero(~(row < np.partition(row, -n)[-n]))
+    return places[np.argsort(-row[places], kind="stable")[:n]]

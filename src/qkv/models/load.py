@@ -9,7 +9,6 @@ from typing import Any
 
 from ..errors import FileError, MissingExtraError
 from ..io.config import Config
-from ..io.families.decoders import DecoderSettings, with_head
 from ..io.files import PICKLES, is_pickle, there
 from ..io.floats import Dtype, asked_dtype
 from ..io.fp8 import read_block
@@ -20,7 +19,7 @@ from ..io.shards import INDEX
 from ..io.tokens.chat import ChatTemplate
 from ..io.tokens.tokenizer import Tokenizer, read_tokenizer, tokenizer_file
 from ..io.weights import Progress, placed, read_weights
-from .build import decoder_from_weights
+from .build_decoder import decoder_from_weights
 from .decoder import Decoder
 from .families import family_in
 
@@ -32,8 +31,8 @@ def load(path: str | os.PathLike[str], *, dtype: str | None = None, progress: Pr
     ----------
     path : path_like
         A GGUF file; or a directory with `config.json`, `model.safetensors` (or its parts and their index) and, to
-        read text, `tokenizer.json`; for sentence vectors also the files of sentence-transformers (`modules.json` and
-        those it names).
+        read text, `tokenizer.json` or the older files in its place; for sentence vectors also the files of
+        sentence-transformers (`modules.json` and those it names).
     dtype : {"float32", "float16", "bfloat16", "float64"}, optional
         What the weights are kept as in memory, whatever the file holds; by default float32, or float64 where the file
         has that. With 16 bits, matrices take half the memory, and everything is still computed in float32.
@@ -43,7 +42,8 @@ def load(path: str | os.PathLike[str], *, dtype: str | None = None, progress: Pr
     Returns
     -------
     Encoder, Decoder, EncoderDecoder, ImageEncoder or CLIP
-        Of an encoder's heads, those that fill in masks, classify texts or find replaced words are read, no others.
+        What stands on top is read where it gives the next token, fills in masks, classifies whole texts or images, or
+        finds replaced words; no other head is.
 
     Raises
     ------
@@ -62,8 +62,6 @@ def load(path: str | os.PathLike[str], *, dtype: str | None = None, progress: Pr
     (family, build), architectures = family_in(config)
     block = read_block(config)
     settings = family.settings(config)
-    if isinstance(settings, DecoderSettings):
-        settings = with_head(settings, config, architectures)
     weights = read_weights(_weights_file(directory), family, settings, architectures, kept, progress, block)
     model = build(settings, weights)
     model.directory = directory

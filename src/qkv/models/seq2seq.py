@@ -14,17 +14,18 @@ from ..io.config import Config
 from ..io.families.seq2seq import Seq2SeqSettings
 from ..io.target import Target, read_target
 from ..io.tokens.endings import read_end_ids
-from ..io.tokens.tokenizer import Tokenizer, read_tokenizer
+from ..io.tokens.tokenizer import Tokenizer, tokenizer_file
 from ..layers import ContextCache, KVCache
 from ..ops import masks
 from ..ops.precision import Array
 from .generation.asked import Asked
 from .generation.run import Caches
 from .generation.writing import write, write_on
-from .inputs import is_text, padded
+from .inputs import is_text, padded, read_ids
 from .log_mel import Hearing, read_hearing
-from .sides import Source, SourceEncoder, TargetDecoder
-from .sources import read_sound, read_source_ids, read_written
+from .sides import SourceEncoder, TargetDecoder
+from .sound import read_sound
+from .source import Source, read_written
 from .transcribing import prompts
 from .vocabulary import Head
 
@@ -108,7 +109,7 @@ class EncoderDecoder:
             sounds, single = read_sound(given, hearing, 2 * self.settings.source_rows)
             hidden = self.encoder(sounds[0] if single else np.stack(sounds))
             return Source(hidden, None, kept, self._has_words(), None, self.encoder)
-        sequences, single = read_source_ids(self, given)
+        sequences, single = read_ids(self, given, self.settings.vocab_size, self.settings.n_source)
         if single:
             return Source(self.encoder(sequences[0]), None, kept, is_text(given), sequences, self.encoder)
         ids, lengths = padded(sequences)
@@ -212,13 +213,9 @@ class EncoderDecoder:
         found = prompts(self, source, language, task)
         return found[0] if source.single else found
 
-    def words(self) -> Tokenizer:
-        """The tokenizer; where there is none, what is missing is said."""
-        return self.tokenizer or read_tokenizer(self.directory or Path())
-
     def _has_words(self) -> bool:
-        directory = self.directory
-        return self.tokenizer is not None or (directory is not None and (directory / "tokenizer.json").exists())
+        """Whether there is a tokenizer, or would be if its library was installed."""
+        return self.tokenizer is not None or (self.directory is not None and tokenizer_file(self.directory) is not None)
 
     def _begin(self, given: Any, decoder_ids: Any, how: dict[str, Any]) -> tuple[Asked, Source, list[Array]]:
         asked = Asked(**how)

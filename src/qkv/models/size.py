@@ -11,7 +11,6 @@ from typing import Any
 
 from ..errors import ArgumentError, FileError
 from ..io.config import Config
-from ..io.families.decoders import DecoderSettings, with_head
 from ..io.files import is_pickle, there
 from ..io.fp8 import read_block
 from ..io.gguf.file import is_gguf, open_gguf
@@ -165,11 +164,9 @@ def _opened(path: Path) -> Iterator[tuple[str, Family[Any], Any, Tensors | None]
     if path.is_file() and is_pickle(path, b""):
         raise FileError("pickle", path=path)
     config = Config(path / "config.json" if path.is_dir() else path)
-    (family, _), architectures = family_in(config)
+    (family, _), _ = family_in(config)
     read_block(config)  # how weights are packed, which changes none of their numbers
     settings = family.settings(config)
-    if isinstance(settings, DecoderSettings):
-        settings = with_head(settings, config, architectures)
     weights = path / "model.safetensors"
     for file_path in (weights, weights.with_name(weights.name + INDEX)):
         if path.is_dir() and file_path.exists():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..errors import ArgumentError
-from .sides import Source
+from .source import Source
 
 if TYPE_CHECKING:
     from .seq2seq import EncoderDecoder

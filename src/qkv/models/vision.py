@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,59 +16,16 @@ from ..io.families.vision import VisionSettings
 from ..io.images import read_image
 from ..io.preprocessing import Preprocessing, read_preprocessing
 from ..io.tokens.tokenizer import Tokenizer
-from ..layers import Block, FeedForward, LayerNorm, MultiHeadAttention
+from ..layers import Block, LayerNorm
 from ..layers.linear import linear
 from ..ops import softmax
 from ..ops.precision import Array
 from .heads import Pooler
+from .patches import PatchEmbeddings
 
 
 @dataclass(eq=False)
-class PatchEmbeddings:
-    """A vector for each patch of an image, one more for the whole of it, and for each where it stands.
-
-    Attributes
-    ----------
-    W_patch : (n_channels * patch_height * patch_width, d_model) ndarray
-    W_position : (n_patches + 1, d_model) ndarray
-    cls : (d_model,) ndarray
-        The token that stands for the whole image, and comes first.
-    patch_size : tuple of int
-        Height and width.
-    b_patch : (d_model,) ndarray or None
-    norm : LayerNorm or None
-    """
-
-    W_patch: Array
-    W_position: Array
-    cls: Array
-    patch_size: tuple[int, int]
-    b_patch: Array | None = None
-    norm: LayerNorm | None = None
-
-    @op(
-        name="patch_embeddings", path="embeddings",
-        image="*B n_channels height width", patches="*B n_patches d_patch", vectors="*B n_patches d_model",
-        summed="*B T d_model", out="*B T d_model",
-    )  # fmt: skip
-    def __call__(self, image: Array) -> Array:
-        """Vectors (..., n_patches + 1, d_model) of images (..., n_channels, height, width).
-
-        Notes
-        -----
-        A convolution that steps by its own width looks at each patch once: it is one product of all patches with a
-        matrix (Dosovitskiy et al., arXiv 2010.11929, section 3.1).
-        """
-        patches = cut_patches(image, self.patch_size)
-        vectors = linear(patches, self.W_patch, self.b_patch)
-        first = np.broadcast_to(self.cls, (*vectors.shape[:-2], 1, len(self.cls)))
-        summed = np.concatenate([first, vectors], axis=-2) + self.W_position
-        out = summed if self.norm is None else self.norm(summed)
-        return out
-
-
-@dataclass(eq=False)
-class Classifier:
+class ImageClassifier:
     """From the vector of the whole image to a number for each label.
 
     Attributes
@@ -101,7 +57,7 @@ class ImageEncoder:
     settings : VisionSettings
     pooler : Pooler or None
         Loaded where the file has one; `model(...)` does not use it.
-    classifier : Classifier or None
+    classifier : ImageClassifier or None
     preprocessing : Preprocessing or None
         How an image becomes numbers.
     directory : Path or None
@@ -119,7 +75,7 @@ class ImageEncoder:
     norm: LayerNorm | None
     settings: VisionSettings
     pooler: Pooler | None = None
-    classifier: Classifier | None = None
+    classifier: ImageClassifier | None = None
     preprocessing: Preprocessing | None = None
     directory: Path | None = None
     tokenizer: Tokenizer | None = None
@@ -127,21 +83,6 @@ class ImageEncoder:
     def __repr__(self) -> str:
         shape = f"{len(self.layers)} layers, {self.settings.n_heads} heads, d_model {self.settings.d_model}"
         return f"<{type(self).__name__}: {shape}>"
-
-    @classmethod
-    def from_weights(cls, settings: VisionSettings, weights: dict[str, Any]) -> ImageEncoder:
-        """The model of these settings and of weights in nested dicts, by the names of the fields."""
-        table = dict(weights["embeddings"])
-        norm = table.pop("norm", None)
-        embeddings = PatchEmbeddings(
-            **table, patch_size=settings.patch_size, norm=LayerNorm(**norm, eps=settings.eps) if norm else None
-        )
-        last = LayerNorm(**weights["norm"], eps=settings.eps) if "norm" in weights else None
-        pooler, classifier = weights.get("pooler"), weights.get("classifier")
-        return cls(
-            embeddings, blocks(settings, weights["layers"]), last, settings,
-            Pooler(**pooler) if pooler else None, Classifier(**classifier) if classifier else None,
-        )  # fmt: skip
 
     def read_beside(self, directory: Path, config: Config) -> None:
         """What files beside the weights say: how an image becomes numbers."""
@@ -255,38 +196,3 @@ class ImageEncoder:
                 expected_height=expected[1], expected_width=expected[2], expected_channels=expected[0],
             )  # fmt: skip
         return image.astype(np.result_type(self.embeddings.W_patch.dtype, np.float32), copy=False)
-
-
-def cut_patches(image: Array, patch_size: Sequence[int]) -> Array:
-    """(..., C, H, W) -> (..., n_patches, C * h * w): patches row by row, in each first its channels.
-
-    What is left over on the right and below is not looked at.
-
-    Examples
-    --------
-    >>> cut_patches(np.arange(16).reshape(1, 4, 4), (2, 2))[1]
-    array([2, 3, 6, 7])
-    """
-    (height, width), (*lead, channels, _, _) = patch_size, image.shape
-    rows, columns = image.shape[-2] // height, image.shape[-1] // width
-    inside = image[..., : rows * height, : columns * width]
-    pieces = inside.reshape(*lead, channels, rows, height, columns, width)
-    n = len(lead)
-    order = (*range(n), n + 1, n + 3, n, n + 2, n + 4)
-    return pieces.transpose(order).reshape(*lead, rows * columns, channels * height * width)
-
-
-def blocks(settings: Any, weights: dict[str, Any]) -> list[Block]:
-    """Layers whose norms come before their parts; `settings` are those of an encoder of images, or of CLIP's texts."""
-
-    def norm(part: dict[str, Array]) -> LayerNorm:
-        return LayerNorm(**part, eps=settings.eps)
-
-    return [
-        Block(
-            MultiHeadAttention(**layer["attention"], n_heads=settings.n_heads),
-            FeedForward(**layer["feed_forward"], activation=settings.activation),
-            norm(layer["norm_1"]), norm(layer["norm_2"]),
-        )
-        for layer in (weights[str(i)] for i in range(settings.n_layers))
-    ]  # fmt: skip

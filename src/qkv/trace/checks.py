@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import ArgumentError
 from ..models.decoder import Decoder
 from ..models.encoder import Encoder
-from ..models.inputs import Given
+from ..models.inputs import Given, only
 from ..ops.precision import Array
 from .recording import record
 from .trace import Trace
@@ -89,10 +89,7 @@ def _ids(model: Any, given: Given | None) -> Array:
     if given is None:
         length = min(LENGTH, model.settings.n_positions or LENGTH)
         return np.random.default_rng(SEED).integers(0, model.settings.vocab_size, length).astype(np.intp)
-    sequences, single = model.read(given)
-    if not single:
-        raise ArgumentError("model_input", name="the input", expected="one prompt", what="a list")
-    return sequences[0]
+    return only(model.read(given))
 
 
 def _finite(trace: Trace) -> Check:

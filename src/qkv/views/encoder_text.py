@@ -66,7 +66,7 @@ def similarity_text(texts: Sequence[str], similarity: Array, screen: Screen, lan
     """The texts with their numbers, and how alike each two are."""
     digits = len(str(len(texts) - 1))
     listed = [f"{i:>{digits}}  {_line(text, screen.width - digits - 2, screen)}" for i, text in enumerate(texts)]
-    said = TableWords(*(words.texts(lang)[f"table.{what}_left_out"] for what in ("rows", "columns")))
+    said = TableWords(*(words.texts(lang)[f"table.{what}_left_out"] for what in ("rows", "columns", "row", "column")))
     table = matrix(similarity, None, None, screen, digits=3, max_rows=max(len(texts), 1), words=said)
     return "\n".join([*listed, "", table])
 

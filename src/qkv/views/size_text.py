@@ -9,9 +9,11 @@ from .. import words
 from ..models.size import BITS, Size
 from .cells import width, wrap
 from .screen import Screen
+from .sizes import span_left_out
 from .tables import GAP, columns
 
 BINARY = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+FEWEST_COLUMNS = 2
 DECIMAL = ("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP")
 
 
@@ -44,7 +46,12 @@ def _parts(size: Size, lang: str, screen: Screen) -> str:
         [name, f"{total:,}", f"{100 * total / size.total:.1f} %", *([f"{active:,}"] if routed else [])]
         for name, total, active in rows
     ]
-    return columns(cells, [words.say(f"size.column.{name}", lang) for name in names], "lrrr", screen)
+    heads, *kept = _fitting([[words.say(f"size.column.{name}", lang) for name in names], *cells], screen)
+    table = columns(kept, heads, "lrrr", screen)
+    if len(heads) == len(names):
+        return table
+    note = span_left_out("column", len(heads), len(names) - 1, len(names), lang)
+    return "\n".join([table, *wrap(note, screen.width, screen)])
 
 
 def _costs(size: Size, lang: str) -> list[list[str]]:
@@ -65,9 +72,12 @@ def _costs(size: Size, lang: str) -> list[list[str]]:
 
 
 def _fitting(rows: list[list[str]], screen: Screen) -> list[list[str]]:
-    """The rows, on a narrow screen without the exact numbers, which JSON has as well."""
-    needed = sum(max(width(row[j], screen) for row in rows) for j in range(3)) + 2 * GAP
-    return rows if needed <= screen.width else [row[:2] for row in rows]
+    """The rows, on a narrow screen without their last columns: never half a number. JSON has them all."""
+    widths = [max(width(row[j], screen) for row in rows) for j in range(len(rows[0]))]
+    kept = len(widths)
+    while kept > FEWEST_COLUMNS and sum(widths[:kept]) + (kept - 1) * GAP > screen.width:
+        kept -= 1
+    return [row[:kept] for row in rows]
 
 
 def said(value: int, units: tuple[str, ...], step: int) -> str:

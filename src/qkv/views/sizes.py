@@ -33,13 +33,23 @@ def kept(total: int) -> list[int | None]:
     return [*range(ENDS), None, *range(total - ENDS, total)]
 
 
+def span_left_out(name: str, first: int, last: int, total: int, lang: str) -> str:
+    """That rows or columns from `first` to `last` are left out; name is `row` or `column`.
+
+    Examples
+    --------
+    >>> span_left_out("row", 3, 5, 9, "en"), span_left_out("row", 3, 3, 9, "en")
+    ('rows 3–5 of 9 left out', 'row 3 of 9 left out')
+    """
+    several = "s" if last > first else ""
+    return words.say(f"table.{name}{several}_left_out", lang, first=first, last=last, total=total)
+
+
 def left_out(rows: Sequence[int | None], columns: Sequence[int | None], shape: tuple[int, ...], lang: str) -> list[str]:
     """What `kept` has left out of rows and columns, in words; nothing when all is there."""
-    sides = (("rows", rows, shape[0]), ("columns", columns, shape[1]))
+    sides = (("row", rows, shape[0]), ("column", columns, shape[1]))
     return [
-        words.say(f"table.{name}_left_out", lang, first=ENDS, last=total - ENDS - 1, total=total)
-        for name, indices, total in sides
-        if None in indices
+        span_left_out(name, ENDS, total - ENDS - 1, total, lang) for name, indices, total in sides if None in indices
     ]
 
 

@@ -26,6 +26,8 @@ class TableWords:
 
     rows_left_out: str = "rows {first}–{last} of {total} left out"
     columns_left_out: str = "columns {first}–{last} of {total} left out"
+    row_left_out: str = "row {first} of {total} left out"
+    column_left_out: str = "column {first} of {total} left out"
 
 
 @dataclass(frozen=True)
@@ -140,11 +142,11 @@ def matrix(
     body = [line(dots, [dots] * len(heads)) if i is None else line(rows[i], texts[i]) for i in kept_rows]
     notes = [
         part
-        for sentence, kept, total in (
-            (words.rows_left_out, kept_rows, len(rows)),
-            (words.columns_left_out, kept_columns, len(heads)),
+        for several, one, kept, total in (
+            (words.rows_left_out, words.row_left_out, kept_rows, len(rows)),
+            (words.columns_left_out, words.column_left_out, kept_columns, len(heads)),
         )
-        for part in wrap(printable(_left_out(sentence, kept, total), screen), screen.width, screen)
+        for part in wrap(printable(_left_out(several, one, kept, total), screen), screen.width, screen)
         if part
     ]
     return "\n".join([line("", heads), *body, *notes])
@@ -166,12 +168,13 @@ def _keep(total: int, limit: int) -> list[int | None]:
     return [*range(first), None, *range(total - max(limit, 1) + first, total)]
 
 
-def _left_out(sentence: str, kept: Sequence[int | None], total: int) -> str:
+def _left_out(several: str, one: str, kept: Sequence[int | None], total: int) -> str:
     if None not in kept:
         return ""
     gap = kept.index(None)
     after = kept[gap + 1] if gap + 1 < len(kept) else total
-    return sentence.format(first=gap, last=(after if after is not None else total) - 1, total=total)
+    last = (after if after is not None else total) - 1
+    return (several if last > gap else one).format(first=gap, last=last, total=total)
 
 
 def columns(

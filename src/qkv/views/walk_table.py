@@ -10,6 +10,7 @@ from .. import words
 from ..walkthrough import Table, Word
 from .cells import width, wrap
 from .screen import Screen, printable
+from .sizes import span_left_out
 from .tables import GAP, columns
 from .values import cell, is_word
 
@@ -25,11 +26,11 @@ def table_text(part: Table, screen: Screen, lang: str) -> str:
     notes = []
     if len(rows) > FEW + 1 and not part.whole:
         half = FEW // 2
-        notes.append(words.say("table.rows_left_out", lang, first=half, last=len(rows) - half - 1, total=len(rows)))
+        notes.append(span_left_out("row", half, len(rows) - half - 1, len(rows), lang))
         rows = [*rows[:half], [printable("…", screen)], *rows[-half:]]
     if len(fitted.heads) < len(part.heads):
         first, total = len(fitted.heads), len(part.heads)
-        notes.append(words.say("table.columns_left_out", lang, first=first, last=total - 1, total=total))
+        notes.append(span_left_out("column", first, total - 1, total, lang))
     if fitted.total is not None:
         rows.append(_cells(fitted.total, fitted, lang, screen))
     align = "".join("l" if any(is_word(row[c]) for row in part.rows) else "r" for c in range(len(heads)))
@@ -43,8 +44,12 @@ def heading(text: str, lang: str) -> str:
 
 
 def _fitted(part: Table, screen: Screen, lang: str) -> Table:
-    digits = list(part.digits or (None,) * len(part.heads))
-    part = replace(part, digits=tuple(digits))
+    most = screen.width // (GAP + 1) + 1  # more columns never fit, and each that goes costs a look at all the rest
+    digits = list(part.digits or (None,) * len(part.heads))[:most]
+    part = replace(
+        part, heads=part.heads[:most], rows=tuple(row[:most] for row in part.rows),
+        total=part.total and part.total[:most], digits=tuple(digits),
+    )  # fmt: skip
     while _width(part, screen, lang) > screen.width and max((d or 0 for d in digits), default=0) > FEWEST_DIGITS:
         most = max(d or 0 for d in digits)
         digits = [most - 1 if d == most else d for d in digits]

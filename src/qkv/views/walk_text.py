@@ -104,7 +104,7 @@ def _matrix(part: Heat | Matrix, screen: Screen, lang: str) -> str:
         text = matrix(part.value, part.rows, part.columns, wide, digits)
         if max(map(len, text.splitlines())) <= screen.width:
             break
-    texts = TableWords(*(words.texts(lang)[f"table.{what}_left_out"] for what in ("rows", "columns")))
+    texts = TableWords(*(words.texts(lang)[f"table.{what}_left_out"] for what in ("rows", "columns", "row", "column")))
     shown = matrix(part.value, part.rows, part.columns, screen, digits, words=texts)
     return f"{part.name} {shape_text(part.value.shape)}\n{shown}" if part.name else shown
 

@@ -1,7 +1,7 @@
 """Attention on a sentence, step by step, as data."""
 
-from .attending import Heads, heads_of
 from .compare import Comparison, compare
+from .heads import Heads, heads_of
 from .parts import Heat, Line, Matrix, Part, Shapes, Step, Table, Word
 from .patching import Patching, patch_effects
 from .reading import Reading, lens_of

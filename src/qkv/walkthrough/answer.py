@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from ..errors import ArgumentError
 from ..models import Decoder, PrefixCache
 from ..ops.precision import Array
-from ..trace import Trace, record
-from .heads import entropy_ratio
+from ..trace import record
+from .one_head import seen_in, within
 from .parts import Line, Part, Table, word
+from .patterns import entropy_ratio
 
 MOST = 32  # tokens of an answer that are looked at: their rows of every head are in memory together
 N_LINKS = 3
@@ -42,24 +41,19 @@ def attended(
     n_answer = min(len(ids) - n_prompt, MOST)
     if n_prompt < 1 or n_answer < 1:
         raise ArgumentError("no_answer")
-    n_layers = len(model.layers)
-    _within("layer", layer, n_layers)
+    if layer is not None:
+        within("layer", layer, len(model.layers))
     weights, visible = _looked(cache, ids, n_prompt, n_answer, layer)
-    _within("head", head, weights.shape[1])
     if head is not None:
+        within("head", head, weights.shape[1])
         weights, visible = weights[:, head : head + 1], visible[:, head : head + 1]
     assert model.tokenizer is not None
-    tokens = [one[0] if model.tokenizer.knows(i) and (one := model.tokenizer.tokens([i])) else str(i) for i in ids]
+    tokens = [one[0] if model.tokenizer.knows(i) and (one := model.tokenizer.readable([i])) else str(i) for i in ids]
     facts = {"shown": n_answer, "total": len(ids) - n_prompt}
     which = "all" if layer is None else "layer" if head is None else "head"
     first = Line(f"attended.{which}", {"layer": layer, "head": head, **facts})
     heads = _heads(weights, visible, n_prompt, layer or 0, head or 0)
     return [first, _tokens(tokens, weights.mean(axis=(0, 1)), n_prompt), Line("attended.heads"), heads]
-
-
-def _within(name: str, number: int | None, size: int) -> None:
-    if number is not None and not 0 <= number < size:
-        raise ArgumentError("number", name=name, expected=f"from 0 to {size - 1}", value=number)
 
 
 def _looked(cache: PrefixCache, ids: list[int], n_prompt: int, n_answer: int, layer: int | None) -> tuple[Array, Array]:
@@ -69,13 +63,10 @@ def _looked(cache: PrefixCache, ids: list[int], n_prompt: int, n_answer: int, la
     with record(f"{where}.weights", f"{where}.masked") as trace:
         cache.begin().logits(ids[:n], n_answer)
     cache.begin().logits(ids)
-    weights = [value for path, value in trace.items() if path.endswith(".weights")]
-    return np.stack(weights), np.stack([_visible(trace, path) for path in trace if path.endswith(".weights")])
-
-
-def _visible(trace: Trace, path: str) -> Array:
-    masked: Any = trace.get(path.removesuffix("weights") + "masked")
-    return np.ones(trace[path].shape, bool) if masked is None else ~np.isneginf(masked)
+    places = [path.removesuffix(".weights") for path in trace if path.endswith(".weights")]
+    weights = np.stack([trace[f"{place}.weights"] for place in places])
+    seen = [seen_in(trace, place) for place in places]
+    return weights, np.stack([np.ones(weights.shape[1:], bool) if one is None else one for one in seen])
 
 
 def _tokens(tokens: list[str], weights: Array, n_prompt: int) -> Table:
@@ -99,4 +90,4 @@ def _heads(weights: Array, visible: Array, n_prompt: int, layer: int, head: int)
             shares = tuple(float(part.sum(axis=-1).mean()) for part in parts)
             rows.append((layer + i, head + j, entropy_ratio(w, visible[i, j]), *shares))
     names = ("layer", "head", "entropy", "first_token", "prompt", "answer")
-    return Table(tuple(map(word, names)), tuple(rows), digits=(None, None, 3, 3, 3, 3), whole=True)
+    return Table(tuple(map(word, names)), tuple(rows), digits=(None, None, 3, 3, 3, 3), whole=len(weights) == 1)

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..ops.precision import Array
 from ..trace import record
+from .one_head import seen_in
 from .patterns import PATTERNS, Look, chance, contributions, entropy, pattern_score
 
 CLEAR = 0.4  # from here on a pattern is a head's name ...
@@ -53,7 +54,7 @@ def scores_on(model: Any, ids: Array, own: slice) -> tuple[Scores, Scores]:
     for i, layer in enumerate(model.layers):
         where = f"layers.{i}.attention"
         weights, v = trace[f"{where}.weights"], trace[f"{where}.v"]
-        visible = ~np.isneginf(masked[0]) if (masked := trace.get(f"{where}.masked")) is not None else True
+        visible = True if (seen := seen_in(trace, where)) is None else seen[0]
         layers.append((weights, np.broadcast_to(visible, weights.shape[1:]), v, np.asarray(layer.attention.W_O)))
     return _scores(ids, layers, slice(None)), _scores(ids, layers, own)
 

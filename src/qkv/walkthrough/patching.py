@@ -11,6 +11,7 @@ import numpy as np
 from .. import words
 from ..errors import ArgumentError, ShapeError
 from ..models.decoder import Decoder
+from ..models.inputs import only
 from ..ops.precision import Array
 from ..ops.valid import is_integer
 from ..trace import edit, edits, record
@@ -106,7 +107,7 @@ def patch_effects(
     """
     if not isinstance(model, Decoder):
         raise ArgumentError("not_of_text", kind=type(model).__name__)
-    given, other = (_single(model, prompt) for prompt in (clean, corrupted))
+    given, other = only(model.read(clean), "clean"), only(model.read(corrupted), "corrupted")
     if len(given) != len(other):
         raise ShapeError("same_size", name="corrupted", axis="T", size=len(other), other="clean", other_size=len(given))
     told = _measure(model, measure)
@@ -137,13 +138,6 @@ def patch_effects(
     return Patching(effects, values, best, worst, chosen, labels, path, words.language(lang))
 
 
-def _single(model: Any, prompt: Any) -> Array:
-    sequences, single = model.read(prompt)
-    if not single:
-        raise ArgumentError("model_input", name="the input", expected="one prompt", what="a list")
-    return sequences[0]
-
-
 def _measure(model: Any, measure: Any) -> Measure:
     """What is read off the logits after the last position."""
     if callable(measure):
@@ -162,4 +156,4 @@ def _token(model: Any, token: str | int) -> int:
 
 
 def _tokens(model: Any, ids: Array) -> list[str]:
-    return [str(i) for i in ids] if model.tokenizer is None else list(model.tokenizer.tokens(ids))
+    return [str(i) for i in ids] if model.tokenizer is None else list(model.tokenizer.readable(ids))

@@ -110,8 +110,8 @@ def entropy(weights: Array, visible: Array) -> tuple[Array, Array]:
 
     Parameters
     ----------
-    weights : (..., n, n) ndarray
-    visible : (n, n) bool ndarray
+    weights : (..., n, m) ndarray
+    visible : (n, m) bool ndarray
         Weights elsewhere are left out, and the rest of a row is made to sum to 1 again.
 
     Returns
@@ -133,6 +133,31 @@ def entropy(weights: Array, visible: Array) -> tuple[Array, Array]:
     ratio = nats / np.log(np.maximum(n_keys, 2))
     counted = (total > 0) & (n_keys > 1)
     return _mean(nats, counted), _mean(ratio, counted)
+
+
+def entropy_ratio(weights: Array, visible: Array | None = None) -> float:
+    """The second number of `entropy`, of one head's weights (n, m): 0 looks at a single key, 1 at all alike.
+
+    Examples
+    --------
+    >>> entropy_ratio(np.array([[0.5, 0.5], [1.0, 0.0]]))
+    0.5
+    """
+    _, ratio = entropy(weights, np.ones(weights.shape, bool) if visible is None else visible)
+    return float(ratio) + 0.0  # no -0
+
+
+def strongest_link(weights: Array, visible: Array | None = None) -> tuple[int, int]:
+    """The query and the key with the largest weight of all; a query that sees one key alone has no choice: it is last.
+
+    Examples
+    --------
+    >>> strongest_link(np.array([[0.5, 0.5], [0.1, 0.9]]))
+    (1, 1)
+    """
+    free = np.ones(weights.shape, bool) if visible is None else visible.sum(axis=-1, keepdims=True) > 1
+    i, j = np.unravel_index(int(np.argmax(np.where(free, weights, weights - 2))), weights.shape)
+    return int(i), int(j)
 
 
 def contributions(weights: Array, v: Array, W_O: Array) -> Array:

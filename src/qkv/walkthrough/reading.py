@@ -10,6 +10,7 @@ from .. import words
 from ..errors import ArgumentError
 from ..models.decoder import Decoder
 from ..models.encoder import Encoder
+from ..models.inputs import only
 from ..models.lens import Lens, read_off
 from ..ops.precision import Array
 from ..trace import record
@@ -69,10 +70,7 @@ def lens_of(
         For a model without a head, a list, or a position that is not there.
     """
     unembed = _unembed(model)
-    sequences, single = model.read(given)
-    if not single:
-        raise ArgumentError("model_input", name="the input", expected="one prompt", what="a list")
-    ids = sequences[0]
+    ids = only(model.read(given))
     if not -len(ids) <= position < len(ids):
         expected = f"from {-len(ids)} to {len(ids) - 1}"
         raise ArgumentError("number", name="position", expected=expected, value=position)
@@ -93,7 +91,7 @@ def _unembed(model: Any) -> Callable[[Array], Array]:
         return model.read_stream
     if not isinstance(model, Encoder):
         raise ArgumentError("not_of_text", kind=type(model).__name__)
-    head, norm = model.head("masked_lm"), model.norm
+    head, norm = model.task_head("masked_lm"), model.norm
     return lambda stream: head(stream if norm is None else norm(stream))
 
 
@@ -122,4 +120,4 @@ def _spelled(model: Any, token: int) -> str:
     """A token as the vocabulary spells it; its number where it has no name."""
     if model.tokenizer is None or not model.tokenizer.knows(token):
         return f"#{token}"
-    return str(model.tokenizer.tokens([token])[0])
+    return str(model.tokenizer.readable([token])[0])

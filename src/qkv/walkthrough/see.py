@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .. import words
 from ..errors import ArgumentError
-from ..io.tokens.tokenizer import read_tokenizer
+from ..models.inputs import tokenizer_of
 from ..models.seq2seq import EncoderDecoder
 from ..ops.precision import Array
 from ..trace import Trace, record
 from . import steps
-from .heads import entropy_ratio, strongest_link
 from .one_head import Model, run_of, seen_in, within
 from .parts import Line, Step, Table, word
+from .patterns import entropy_ratio, strongest_link
 from .see_both import SeenBoth, see_both
 from .showing import ShownAsPage
 from .tokens import find_token
@@ -120,9 +119,9 @@ def _input(model: Model, text: str) -> tuple[Model, Any, list[str], slice]:
     looking = getattr(model, "image", model)  # of CLIP's two towers, that for images
     if hasattr(looking, "tokens"):
         return looking, text, looking.tokens, slice(1, None)
-    tokenizer = model.tokenizer or read_tokenizer(model.directory or Path())
+    tokenizer = tokenizer_of(model)
     ids = list(tokenizer.encode(text))
-    return model, ids, list(tokenizer.tokens(ids)), _own_tokens(tokenizer, text, ids)
+    return model, ids, list(tokenizer.readable(ids)), _own_tokens(tokenizer, text, ids)
 
 
 def _table(

@@ -9,14 +9,15 @@ import numpy as np
 
 from .. import words
 from ..errors import ArgumentError
+from ..models.inputs import tokenizer_of
 from ..models.seq2seq import EncoderDecoder
-from ..models.sides import Source
+from ..models.source import Source
 from ..ops.precision import Array
 from ..trace import Trace, record
 from . import steps
-from .heads import entropy_ratio, strongest_link
 from .one_head import run_of, seen_in, within
 from .parts import Line, Step, Table, word
+from .patterns import entropy_ratio, strongest_link
 from .showing import ShownAsPage
 from .tokens import find_token
 
@@ -80,13 +81,13 @@ def see_both(
     """As `see`, for an encoder-decoder."""
     if kind not in SIDES:
         raise ArgumentError("choice", name="kind", choices=", ".join(KINDS), value=kind)
-    tokenizer = model.words()
+    tokenizer = tokenizer_of(model)
     source = model.encode_source(text)
     written = _answer(model, source) if decoder_text is None else tokenizer.encode(decoder_text, special_tokens=False)
     ids = [*model.target.start, *written]
     with record("encoder.layers.*.attention.weights", _all_of(kind, layer), "decoder.layers.*_attention.*") as trace:
         model(text, decoder_ids=ids)
-    source_tokens, decoder_tokens = _source_tokens(model, source), list(tokenizer.tokens(ids))
+    source_tokens, decoder_tokens = _source_tokens(model, source), list(tokenizer.readable(ids))
     counts = {"encoder": len(model.encoder.layers), "decoder": len(model.decoder.layers)}
     paths = {
         name: [path.format(layer=i) for i in range(counts.get(name, counts["decoder"]))] for name, path in SIDES.items()
@@ -132,7 +133,7 @@ def _answer(model: EncoderDecoder, source: Source) -> list[int]:
 def _source_tokens(model: EncoderDecoder, source: Source) -> list[str]:
     if source.ids is None:
         return [f"{i / PER_SECOND:.2f}s" for i in range(len(source.hidden))]
-    return list(model.words().tokens(source.ids[0].tolist()))
+    return list(tokenizer_of(model).readable(source.ids[0].tolist()))
 
 
 def _pairs(source: list[str], target: list[str]) -> list[tuple[list[str], list[str]]]:

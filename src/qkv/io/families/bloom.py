@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator
 from ...errors import FileError
 from ...ops.biases import alibi
 from ..config import Config
-from ..weights import MAX_HEADS, MAX_LAYERS, Family, Row
-from .decoder_rows import head, head_by_head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width, heads_of
+from ..weights import MAX_HEADS, MAX_LAYERS, Family, Row, linear
+from .decoder_rows import head, head_by_head, norm
+from .decoders import UNREAD, DecoderSettings, architectures_of, head_width
 
 
 def settings(config: Config) -> DecoderSettings:
@@ -76,7 +76,7 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
 
 BLOOM = Family(
     model_type="bloom",
-    heads=heads_of("Bloom"),
+    heads=architectures_of("Bloom"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("transformer."),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ...errors import FileError
 from ..config import ACTIVATIONS, HARMLESS, Config
-from ..weights import MAX_LAYERS, Family, Row
-from .vision import VisionSettings, layer_norm, layer_rows, one_row, vision_settings
+from ..weights import MAX_LAYERS, Family, Row, norm
+from .vision import VisionSettings, layer_rows, one_row, vision_settings
 
 # Of training; and of generation, which stands in every part of the older files and which CLIP does not do.
 UNREAD = HARMLESS | {
@@ -129,15 +129,15 @@ def rows(settings: CLIPSettings, names: Collection[str]) -> Iterator[Row]:
     yield Row("image.embeddings.W_patch", f"{table}.patch_embedding.weight", kernel, transposed=True, cut=one_row)
     yield Row("image.embeddings.cls", f"{table}.class_embedding", "image.d_model")
     yield Row("image.embeddings.W_position", f"{table}.position_embedding.weight", "image.n_positions image.d_model")
-    yield from layer_norm("image.embeddings.norm", "vision_model.pre_layrnorm", "image.d_model")
+    yield from norm("image.embeddings.norm", "vision_model.pre_layrnorm", "image.d_model")
     yield from tower("image", "vision_model", settings.image.n_layers)
-    yield from layer_norm("image_projection.norm", "vision_model.post_layernorm", "image.d_model")
+    yield from norm("image_projection.norm", "vision_model.post_layernorm", "image.d_model")
     yield Row("image_projection.W", "visual_projection.weight", "d_joint image.d_model", transposed=True)
     table = "text_model.embeddings"
     yield Row("text.embeddings.W_word", f"{table}.token_embedding.weight", "text.vocab_size text.d_model")
     yield Row("text.embeddings.W_position", f"{table}.position_embedding.weight", "text.n_positions text.d_model")
     yield from tower("text", "text_model", settings.text.n_layers)
-    yield from layer_norm("text.norm", "text_model.final_layer_norm", "text.d_model")
+    yield from norm("text.norm", "text_model.final_layer_norm", "text.d_model")
     yield Row("text_projection.W", "text_projection.weight", "d_joint text.d_model", transposed=True)
     yield Row("logit_scale", "logit_scale", "")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from ...ops.precision import Array
-from ..weights import Row
+from .. import weights
+from ..weights import Row, linear
 from .decoders import DecoderSettings
 
 LayerRows = Callable[[int], Iterator[Row]]
@@ -20,19 +21,8 @@ def head(settings: DecoderSettings, names: Collection[str], foreign: str = "lm_h
 
 
 def norm(settings: DecoderSettings, ours: str, foreign: str, axis: str = "d_model", plus: float = 0.0) -> Iterator[Row]:
-    """The one or two rows of a norm."""
-    yield Row(f"{ours}.gamma", f"{foreign}.weight", axis, plus=plus)
-    if settings.norm == "layer":
-        yield Row(f"{ours}.beta", f"{foreign}.bias", axis)
-
-
-def linear(
-    ours: str, letter: str, foreign: str, d_in: str, d_out: str, bias: bool, cut: Callable[[Array], Array] | None = None
-) -> Iterator[Row]:
-    """The rows of a `torch.nn.Linear`, or of our part of one that holds several."""
-    yield Row(f"{ours}.W_{letter}", f"{foreign}.weight", f"{d_out} {d_in}", transposed=True, cut=cut)
-    if bias:
-        yield Row(f"{ours}.b_{letter}", f"{foreign}.bias", d_out, cut=cut)
+    """The one or two rows of a norm of the kind that the decoder has."""
+    return weights.norm(ours, foreign, axis, settings.norm == "layer", plus)
 
 
 def llama_layer(settings: DecoderSettings, ours: str, foreign: str) -> Iterator[Row]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,8 +10,8 @@ from ...layers import Rotary, Routing
 from ...layers.experts import ClampedSwiGLU
 from ...ops.biases import Bias
 from ..config import ACTIVATIONS, HARMLESS, Config
-from ..weights import MAX_LAYERS
-from .encoders import ClassifierSettings, read_classifier
+from ..weights import MAX_LAYERS, Family
+from .classifier import ClassifierSettings, read_classifier
 from .rope import longest, read_rotary, rope_values
 
 # Of training, of the splitting over several machines, or of other libraries: a forward pass never asks for them.
@@ -138,19 +138,24 @@ class DecoderSettings:
         return 2 * self.d_expert
 
 
-def heads_of(name: str, causal: str = "ForCausalLM", base: str = "Model") -> dict[str, tuple[str, ...]]:
+def architectures_of(name: str, causal: str = "ForCausalLM", base: str = "Model") -> dict[str, tuple[str, ...]]:
     """The architectures of a family as transformers names them: two with a head, and the inner model alone."""
     names = (f"{name}{causal}", f"{name}{base}", f"{name}{base.removesuffix('Model')}ForSequenceClassification")
     return dict.fromkeys(names, ())
 
 
-def with_head(settings: DecoderSettings, config: Config, architectures: Iterable[str]) -> DecoderSettings:
-    """The settings of the model that these architectures name: the inner one alone, or with which head."""
-    bare = [name.endswith("Model") and not name.endswith("LMHeadModel") for name in architectures]
-    if (classifier := read_classifier(config)) is None:
-        return replace(settings, headless=bool(bare) and all(bare))
-    padding_id = config.optional("pad_token_id", low=-1)
-    return replace(settings, headless=True, tied=False, classifier=classifier, padding_id=padding_id)
+def with_head(family: Family[Any]) -> Family[Any]:
+    """The family, with settings that also say what the architectures do: the inner model alone, or which head."""
+
+    def settings(config: Config) -> DecoderSettings:
+        read: DecoderSettings = family.settings(config)
+        bare = [name.endswith("Model") and not name.endswith("LMHeadModel") for name in config.architectures]
+        if (classifier := read_classifier(config)) is None:
+            return replace(read, headless=bool(bare) and all(bare))
+        padding_id = config.optional("pad_token_id", low=-1)
+        return replace(read, headless=True, tied=False, classifier=classifier, padding_id=padding_id)
+
+    return replace(family, settings=settings)
 
 
 def llama_sizes(config: Config) -> dict[str, Any]:
@@ -196,7 +201,7 @@ def layer_types(config: Config, n_layers: int, default: Callable[[int], bool]) -
     given = config.raw("layer_types", None)
     if given is None:
         return tuple(default(layer) for layer in range(n_layers))
-    if not isinstance(given, list) or len(given) != n_layers or not set(given) <= {FULL, SLIDING}:
+    if not isinstance(given, list) or len(given) != n_layers or any(kind not in (FULL, SLIDING) for kind in given):
         raise config.wrong("layer_types", f"{n_layers} times {FULL} or {SLIDING}")
     return tuple(kind == SLIDING for kind in given)
 

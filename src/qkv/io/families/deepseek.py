@@ -10,9 +10,9 @@ from ...layers import Rotary
 from ...ops.precision import Array
 from ...ops.scaling import Yarn
 from ..config import Config
-from ..weights import MAX_LAYERS, Family, Row
-from .decoder_rows import linear, llama_feed_forward, llama_rows, norm, side_by_side, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
+from ..weights import MAX_LAYERS, Family, Row, linear
+from .decoder_rows import llama_feed_forward, llama_rows, norm, side_by_side, without_model
+from .decoders import UNREAD, DecoderSettings, architectures_of, llama_settings
 from .experts import UNREAD_OF_EXPERTS, expert_rows, expert_settings, shared_rows
 from .rope import longest, read_rotary, rope_values
 
@@ -188,5 +188,5 @@ def beyond(settings: LatentSettings) -> list[str]:
     return [f"layers.{settings.n_layers + i}.*" for i in range(settings.n_beyond)]
 
 
-DEEPSEEK_V2 = Family("deepseek_v2", heads_of("DeepseekV2"), v2_settings, rows, without_model)
-DEEPSEEK_V3 = Family("deepseek_v3", heads_of("DeepseekV3"), v3_settings, rows, without_model, left_out=beyond)
+DEEPSEEK_V2 = Family("deepseek_v2", architectures_of("DeepseekV2"), v2_settings, rows, without_model)
+DEEPSEEK_V3 = Family("deepseek_v3", architectures_of("DeepseekV3"), v3_settings, rows, without_model, left_out=beyond)

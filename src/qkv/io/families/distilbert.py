@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..config import ACTIVATIONS, Config
-from ..weights import Family, Row
-from .encoder_rows import begins, classifier, linear, masked_lm, norm, without
+from ..weights import Family, Row, linear, norm
+from .encoder_rows import begins, classifier, masked_lm, without
 from .encoders import BIDIRECTIONAL, UNREAD, EncoderSettings, encoder_sizes
 
 NAMES = {"d_model": "dim", "d_ff": "hidden_dim", "n_heads": "n_heads", "n_layers": "n_layers"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..config import ACTIVATIONS, Config
-from ..weights import Family, Row
-from .encoder_rows import begins, bert_encoder, classifier, linear, masked_lm, without
+from ..weights import Family, Row, linear
+from .encoder_rows import begins, bert_encoder, classifier, masked_lm, without
 from .encoders import BIDIRECTIONAL, UNREAD, EncoderSettings, encoder_sizes
 
 # Of the head for multiple choice alone.

@@ -5,23 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator
 
-from ..weights import Row
+from ..weights import Row, linear, norm
 from .encoders import EncoderSettings
-
-
-def linear(ours: str, letter: str, foreign: str, d_in: str, d_out: str, bias: bool = True) -> Iterator[Row]:
-    """The rows of a `torch.nn.Linear`; no letter: W and b alone."""
-    ending = f"_{letter}" if letter else ""
-    yield Row(f"{ours}.W{ending}", f"{foreign}.weight", f"{d_out} {d_in}", transposed=True)
-    if bias:
-        yield Row(f"{ours}.b{ending}", f"{foreign}.bias", d_out)
-
-
-def norm(ours: str, foreign: str, axis: str = "d_model", bias: bool = True) -> Iterator[Row]:
-    """The one or two rows of a layer norm."""
-    yield Row(f"{ours}.gamma", f"{foreign}.weight", axis)
-    if bias:
-        yield Row(f"{ours}.beta", f"{foreign}.bias", axis)
 
 
 def bert_embeddings(settings: EncoderSettings) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from typing import Any
 from ...layers import Rotary
 from ..config import HARMLESS, Config
 from ..weights import MAX_LAYERS
+from .classifier import ClassifierSettings, made_for, read_classifier
 
 # Of training, left by the first converters and read by nobody since, or what another library does with the answers.
 UNREAD = HARMLESS | {
@@ -23,26 +24,6 @@ BIDIRECTIONAL: dict[str, Any] = {
     "is_encoder_decoder": False, "cross_attention_hidden_size": None, "directionality": "bidi", "pruned_heads": {},
     "tie_encoder_decoder": False,
 }  # fmt: skip
-PROBLEMS = ("single_label_classification", "multi_label_classification", "regression")
-MOST_LABELS = 1_000_000
-
-
-@dataclass(frozen=True)
-class ClassifierSettings:
-    """What a head that classifies whole texts says.
-
-    Attributes
-    ----------
-    labels : tuple of str
-    problem : {"single_label_classification", "multi_label_classification", "regression"}
-        One of the labels, each for itself, or numbers.
-    pooling : {"cls", "mean"}
-        How the vectors of tokens become the one that is classified.
-    """
-
-    labels: tuple[str, ...]
-    problem: str
-    pooling: str = "cls"
 
 
 @dataclass(frozen=True)
@@ -149,36 +130,6 @@ def encoder_sizes(config: Config, names: Mapping[str, str] = BERT_NAMES) -> dict
         "vocab_size": config.integer("vocab_size"),
         "n_positions": config.integer("max_position_embeddings"),
         "tied": config.flag("tie_word_embeddings", default=True),
-        "masked_lm": _made_for(config, "MaskedLM"),
+        "masked_lm": made_for(config, "MaskedLM"),
         "classifier": read_classifier(config),
     }
-
-
-def read_classifier(config: Config) -> ClassifierSettings | None:
-    """The labels of a model that was written with a head for whole texts.
-
-    Raises
-    ------
-    FileError
-        config_value for labels that are not numbered from 0, have no name or share one, or an unknown problem.
-    """
-    if not _made_for(config, "SequenceClassification"):
-        return None
-    named = config.raw("id2label", None)
-    if named is None:
-        n_labels = config.integer("num_labels", high=MOST_LABELS, default=2)
-        named = {str(i): f"LABEL_{i}" for i in range(n_labels)}
-    if not isinstance(named, dict) or set(named) != {str(i) for i in range(len(named))} or not named:
-        raise config.wrong("id2label", "a name for each number from 0")
-    labels = tuple(named[str(i)] for i in range(len(named)))
-    if not all(isinstance(label, str) for label in labels) or len(set(labels)) < len(labels):
-        raise config.wrong("id2label", "different names")
-    problem = config.raw("problem_type", None) or ("regression" if len(labels) == 1 else PROBLEMS[0])
-    if problem not in PROBLEMS:
-        raise config.wrong("problem_type", f"one of {', '.join(PROBLEMS)}")
-    return ClassifierSettings(labels, problem)
-
-
-def _made_for(config: Config, task: str) -> bool:
-    """Whether the file names an architecture with the head of this task."""
-    return any(str(name).endswith(f"For{task}") for name in config.raw("architectures", None) or [])

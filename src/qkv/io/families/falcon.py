@@ -9,9 +9,9 @@ import numpy as np
 from ...ops.biases import Bias, alibi_slopes, custom
 from ...ops.precision import BFLOAT16, Array
 from ..config import ACTIVATIONS, Config
-from ..weights import MAX_HEADS, MAX_LAYERS, Family, Row
-from .decoder_rows import head, head_by_head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width, heads_of
+from ..weights import MAX_HEADS, MAX_LAYERS, Family, Row, linear
+from .decoder_rows import head, head_by_head, norm
+from .decoders import UNREAD, DecoderSettings, architectures_of, head_width
 from .rope import longest, read_rotary, rope_values
 
 
@@ -103,7 +103,7 @@ def _norms(names: Collection[str], layer: str, parallel: bool) -> tuple[str, str
 
 FALCON = Family(
     model_type="falcon",
-    heads=heads_of("Falcon"),
+    heads=architectures_of("Falcon"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("transformer."),

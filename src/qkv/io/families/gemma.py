@@ -9,7 +9,7 @@ from ...layers import Rotary
 from ..config import ACTIVATIONS, Config
 from ..weights import MAX_LAYERS, Family, Row
 from .decoder_rows import head, llama_layer, llama_rows, norm, without_model
-from .decoders import FULL, SLIDING, UNREAD, DecoderSettings, heads_of, layer_types, llama_settings, windows
+from .decoders import FULL, SLIDING, UNREAD, DecoderSettings, architectures_of, layer_types, llama_settings, windows
 from .rope import longest, read_rotary, rope_values
 
 # Where the file says nothing, as transformers has it.
@@ -82,6 +82,8 @@ def _rotaries(config: Config, d_k: int, n_positions: int) -> tuple[Rotary, Rotar
     place, values = rope_values(config)
     if FULL in values or SLIDING in values:
         near, far = ((values.get(kind) or {}) for kind in (SLIDING, FULL))
+        if not isinstance(near, dict) or not isinstance(far, dict):
+            raise config.wrong(place, "an object")
     else:
         near, far = {}, values
     return (
@@ -117,6 +119,8 @@ def gemma3_rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[R
             yield from norm(settings, ours, foreign, axis="d_k", plus=1.0)
 
 
-GEMMA = Family("gemma", heads_of("Gemma"), gemma_settings, gemma_rows, without_model)
-GEMMA2 = Family("gemma2", heads_of("Gemma2"), gemma2_settings, gemma2_rows, without_model)
-GEMMA3 = Family("gemma3_text", heads_of("Gemma3", base="TextModel"), gemma3_settings, gemma3_rows, without_model)
+GEMMA = Family("gemma", architectures_of("Gemma"), gemma_settings, gemma_rows, without_model)
+GEMMA2 = Family("gemma2", architectures_of("Gemma2"), gemma2_settings, gemma2_rows, without_model)
+GEMMA3 = Family(
+    "gemma3_text", architectures_of("Gemma3", base="TextModel"), gemma3_settings, gemma3_rows, without_model
+)

@@ -8,7 +8,7 @@ from ...ops.precision import Array
 from ..config import ACTIVATIONS, Config
 from ..weights import MAX_LAYERS, Family, Row
 from .decoder_rows import head, norm, side_by_side
-from .decoders import UNREAD, DecoderSettings, head_width, heads_of
+from .decoders import UNREAD, DecoderSettings, architectures_of, head_width
 
 
 def settings(config: Config) -> DecoderSettings:
@@ -71,7 +71,7 @@ def columns(cut: Callable[[Array], Array]) -> Callable[[Array], Array]:
 
 GPT2 = Family(
     model_type="gpt2",
-    heads=heads_of("GPT2", "LMHeadModel"),
+    heads=architectures_of("GPT2", "LMHeadModel"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("transformer."),

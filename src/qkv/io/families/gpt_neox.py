@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..config import ACTIVATIONS, Config
-from ..weights import MAX_LAYERS, Family, Row
-from .decoder_rows import head, head_by_head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width, heads_of
+from ..weights import MAX_LAYERS, Family, Row, linear
+from .decoder_rows import head, head_by_head, norm
+from .decoders import UNREAD, DecoderSettings, architectures_of, head_width
 from .rope import longest, read_rotary, rope_values
 
 
@@ -63,7 +63,7 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
 
 GPT_NEOX = Family(
     model_type="gpt_neox",
-    heads=heads_of("GPTNeoX"),
+    heads=architectures_of("GPTNeoX"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("gpt_neox."),

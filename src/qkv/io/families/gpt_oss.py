@@ -9,7 +9,7 @@ from ...ops.precision import Array
 from ..config import Config
 from ..weights import MAX_LAYERS, Family, Row
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, layer_types, llama_settings, windows
+from .decoders import UNREAD, DecoderSettings, architectures_of, layer_types, llama_settings, windows
 from .experts import HALVES, STACK, UNREAD_OF_EXPERTS, expert_settings
 
 BLOCKS, SCALES = "_blocks", "_scales"
@@ -73,4 +73,4 @@ def _columns(part: slice) -> Callable[[Array], Array]:
     return lambda x: x[..., part]
 
 
-GPT_OSS = Family("gpt_oss", heads_of("GptOss"), settings, rows, without_model)
+GPT_OSS = Family("gpt_oss", architectures_of("GptOss"), settings, rows, without_model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..config import Config
 from ..weights import Family
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
+from .decoders import UNREAD, DecoderSettings, architectures_of, llama_settings
 
 
 def settings(config: Config) -> DecoderSettings:
@@ -18,7 +18,7 @@ def settings(config: Config) -> DecoderSettings:
 
 LLAMA = Family(
     model_type="llama",
-    heads=heads_of("Llama"),
+    heads=architectures_of("Llama"),
     settings=settings,
     rows=llama_rows,
     canonical=without_model,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..config import Config
 from ..weights import MAX_LAYERS, Family
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
+from .decoders import UNREAD, DecoderSettings, architectures_of, llama_settings
 
 
 def settings(config: Config) -> DecoderSettings:
@@ -17,7 +17,7 @@ def settings(config: Config) -> DecoderSettings:
 
 MISTRAL = Family(
     model_type="mistral",
-    heads=heads_of("Mistral"),
+    heads=architectures_of("Mistral"),
     settings=settings,
     rows=llama_rows,
     canonical=without_model,

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from ..config import Config
 from ..weights import MAX_LAYERS, Family, Row
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
+from .decoders import UNREAD, DecoderSettings, architectures_of, llama_settings
 from .experts import UNREAD_OF_EXPERTS, expert_rows, expert_settings
 
 
@@ -34,4 +34,4 @@ def canonical(name: str) -> str:
     return without_model(name).replace(".block_sparse_moe.", ".mlp.")
 
 
-MIXTRAL = Family("mixtral", heads_of("Mixtral"), settings, rows, canonical)
+MIXTRAL = Family("mixtral", architectures_of("Mixtral"), settings, rows, canonical)

@@ -8,11 +8,10 @@ from typing import Any
 
 from ...layers import Rotary
 from ..config import ACTIVATIONS, Config
-from ..weights import Family, Row
+from ..weights import Family, Row, linear, norm
 from .decoder_rows import side_by_side
 from .decoders import FULL, SLIDING, layer_types
-from .encoder_rows import begins, norm, vocabulary
-from .encoder_rows import linear as plain
+from .encoder_rows import begins, vocabulary
 from .encoders import BIDIRECTIONAL, UNREAD, EncoderSettings, encoder_sizes
 from .rope import PLACES, read_rotary
 
@@ -82,12 +81,12 @@ def rows(settings: EncoderSettings, names: Collection[str]) -> Iterator[Row]:
     for i in range(settings.n_layers):
         ours, foreign = f"layers.{i}", f"layers.{i}"
         yield from _joined(f"{ours}.attention", "QKV", f"{foreign}.attn.Wqkv", "qkv_width", settings.qkv_bias, settings)
-        yield from plain(f"{ours}.attention", "O", f"{foreign}.attn.Wo", "d_model", "d_model", settings.o_bias)
+        yield from linear(f"{ours}.attention", "O", f"{foreign}.attn.Wo", "d_model", "d_model", settings.o_bias)
         if i:
             yield from norm(f"{ours}.norm_1", f"{foreign}.attn_norm", bias=settings.norm_bias)
         fed = f"{ours}.feed_forward"
         yield from _joined(fed, ("gate", "up"), f"{foreign}.mlp.Wi", "gate_up_width", settings.ff_bias, settings)
-        yield from plain(fed, "down", f"{foreign}.mlp.Wo", "d_ff", "d_model", settings.ff_bias)
+        yield from linear(fed, "down", f"{foreign}.mlp.Wo", "d_ff", "d_model", settings.ff_bias)
         yield from norm(f"{ours}.norm_2", f"{foreign}.mlp_norm", bias=settings.norm_bias)
     yield from norm("norm", "final_norm", bias=settings.norm_bias)
     if begins(names, "decoder.") or (settings.masked_lm and begins(names, "head.")):
@@ -97,7 +96,7 @@ def rows(settings: EncoderSettings, names: Collection[str]) -> Iterator[Row]:
             yield Row("masked_lm.b", "decoder.bias", "vocab_size")
     if settings.classifier is not None:
         yield from _head(settings, "classifier")
-        yield from plain("classifier", "", "classifier", "d_model", "n_labels")
+        yield from linear("classifier", "", "classifier", "d_model", "n_labels")
 
 
 def _joined(
@@ -113,7 +112,7 @@ def _joined(
 
 def _head(settings: EncoderSettings, ours: str) -> Iterator[Row]:
     """What every head begins with."""
-    yield from plain(ours, "dense", "head.dense", "d_model", "d_model", settings.dense_bias)
+    yield from linear(ours, "dense", "head.dense", "d_model", "d_model", settings.dense_bias)
     yield from norm(f"{ours}.norm", "head.norm", bias=settings.norm_bias)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from ..config import Config
 from ..weights import Family, Row
 from .decoder_rows import head, llama_layer, norm, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings
+from .decoders import UNREAD, DecoderSettings, architectures_of, llama_settings
 
 
 def settings(config: Config) -> DecoderSettings:
@@ -31,4 +31,4 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
     yield from head(settings, names)
 
 
-OLMO2 = Family("olmo2", heads_of("Olmo2"), settings, rows, without_model)
+OLMO2 = Family("olmo2", architectures_of("Olmo2"), settings, rows, without_model)

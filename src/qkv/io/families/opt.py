@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..config import ACTIVATIONS, Config
-from ..weights import MAX_LAYERS, Family, Row
-from .decoder_rows import head, linear, norm
-from .decoders import UNREAD, DecoderSettings, head_width, heads_of
+from ..weights import MAX_LAYERS, Family, Row, linear
+from .decoder_rows import head, norm
+from .decoders import UNREAD, DecoderSettings, architectures_of, head_width
 
 # The first rows of the table of positions stand for padding, and for nothing.
 SKIPPED = 2
@@ -60,7 +60,7 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
 
 OPT = Family(
     model_type="opt",
-    heads=heads_of("OPT"),
+    heads=architectures_of("OPT"),
     settings=settings,
     rows=rows,
     canonical=lambda name: name.removeprefix("model.").removeprefix("decoder."),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..config import Config
-from ..weights import Family, Row
-from .decoder_rows import head, linear, norm, side_by_side, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, llama_settings, llama_sizes
+from ..weights import Family, Row, linear
+from .decoder_rows import head, norm, side_by_side, without_model
+from .decoders import UNREAD, DecoderSettings, architectures_of, llama_settings, llama_sizes
 from .rope import longest, read_rotary, rope_values
 
 
@@ -52,4 +52,4 @@ def rows(settings: DecoderSettings, names: Collection[str]) -> Iterator[Row]:
     yield from head(settings, names)
 
 
-PHI3 = Family("phi3", heads_of("Phi3"), settings, rows, without_model)
+PHI3 = Family("phi3", architectures_of("Phi3"), settings, rows, without_model)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from ..config import Config
 from ..weights import MAX_LAYERS, Family, Row
 from .decoder_rows import llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, layer_types, llama_settings, windows
+from .decoders import UNREAD, DecoderSettings, architectures_of, layer_types, llama_settings, windows
 
 
 def qwen2_settings(config: Config) -> DecoderSettings:
@@ -46,5 +46,5 @@ def head_norms(settings: DecoderSettings) -> Iterator[Row]:
             yield Row(f"layers.{i}.attention.{letter}_norm.gamma", norm, "d_k")
 
 
-QWEN2 = Family("qwen2", heads_of("Qwen2"), qwen2_settings, llama_rows, without_model)
-QWEN3 = Family("qwen3", heads_of("Qwen3"), qwen3_settings, qwen3_rows, without_model)
+QWEN2 = Family("qwen2", architectures_of("Qwen2"), qwen2_settings, llama_rows, without_model)
+QWEN3 = Family("qwen3", architectures_of("Qwen3"), qwen3_settings, qwen3_rows, without_model)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from ..config import Config
 from ..weights import MAX_LAYERS, Family, Row
 from .decoder_rows import llama_feed_forward, llama_rows, without_model
-from .decoders import UNREAD, DecoderSettings, heads_of, layer_types, llama_settings, windows
+from .decoders import UNREAD, DecoderSettings, architectures_of, layer_types, llama_settings, windows
 from .experts import UNREAD_OF_EXPERTS, expert_rows, expert_settings, shared_rows
 from .qwen import head_norms
 
@@ -81,5 +81,5 @@ def qwen3_moe_rows(settings: DecoderSettings, names: Collection[str]) -> Iterato
     yield from head_norms(settings)
 
 
-QWEN2_MOE = Family("qwen2_moe", heads_of("Qwen2Moe"), qwen2_moe_settings, qwen2_moe_rows, without_model)
-QWEN3_MOE = Family("qwen3_moe", heads_of("Qwen3Moe"), qwen3_moe_settings, qwen3_moe_rows, without_model)
+QWEN2_MOE = Family("qwen2_moe", architectures_of("Qwen2Moe"), qwen2_moe_settings, qwen2_moe_rows, without_model)
+QWEN3_MOE = Family("qwen3_moe", architectures_of("Qwen3Moe"), qwen3_moe_settings, qwen3_moe_rows, without_model)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ...layers import Rotary
 from ...ops.scaling import DynamicNTK, Linear, Llama3, LongRoPE, Scaling, Yarn
 from ..config import Config
 
 LARGEST = 1e12  # of a base or a factor; those in use are below 1e9
+SHORTEST = 2  # length that a stretch starts from: its logarithm divides
 # The two places where the settings as a whole may stand, the newer one first.
 PLACES = ("rope_parameters", "rope_scaling")
 
@@ -53,7 +52,7 @@ def read_rotary(
     """
     rope = Config(config.path, values)
     kind = rope.raw("rope_type", None) or rope.raw("type", None) or "default"
-    if kind not in SCALINGS:
+    if not isinstance(kind, str) or kind not in SCALINGS:
         raise config.wrong(place, f"of a type among {', '.join(SCALINGS)}")
     rope.raw("type", None)
     base = rope.number("rope_theta", 1e-3, LARGEST, default=theta)
@@ -103,12 +102,15 @@ def _longrope(rope: Config, n_positions: int) -> LongRoPE:
     original = _original(rope, n_positions)
     factor = rope.number("factor", 1e-3, LARGEST, default=n_positions / original)
     short, long = (_divisors(rope, name) for name in ("short_factor", "long_factor"))
+    if original < SHORTEST:
+        raise rope.wrong("original_max_position_embeddings", f"an integer of at least {SHORTEST}")
     return LongRoPE(short, long, original, factor, _optional_number(rope, "attention_factor"))
 
 
 def _divisors(rope: Config, name: str) -> tuple[float, ...]:
     values = rope.raw(name)
-    if not isinstance(values, list) or not all(isinstance(v, int | float) and 0 < v < np.inf for v in values):
+    usable = isinstance(values, list) and all(isinstance(v, int | float) and 1 / LARGEST < v < LARGEST for v in values)
+    if not usable:
         raise rope.wrong(name, "a list of positive numbers")
     return tuple(map(float, values))
 

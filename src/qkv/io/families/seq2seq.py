@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..config import Config
-from ..weights import Row, norm
-from .decoder_rows import linear
+from ..weights import MAX_LAYERS, Row, linear, norm
 from .decoders import UNREAD
 
 # Read beside the model, where it writes (`qkv.io.target`), or rules of a search that is not asked for.
@@ -105,8 +104,8 @@ def bart_sizes(config: Config) -> dict[str, Any]:
         "d_model": d_model,
         "width": d_model,
         "vocab_size": config.integer("vocab_size"),
-        "n_encoder_layers": config.integer("encoder_layers", high=10_000),
-        "n_decoder_layers": config.integer("decoder_layers", high=10_000),
+        "n_encoder_layers": config.integer("encoder_layers", high=MAX_LAYERS),
+        "n_decoder_layers": config.integer("decoder_layers", high=MAX_LAYERS),
         "encoder_d_ff": config.integer("encoder_ffn_dim"),
         "decoder_d_ff": config.integer("decoder_ffn_dim"),
         "eps": 1e-5,
@@ -121,7 +120,7 @@ def bart_sizes(config: Config) -> dict[str, Any]:
 
 def has_head(config: Config, base: str) -> bool:
     """Whether it is more than the bare model of that architecture."""
-    return config.raw("architectures", None) != [base]
+    return config.architectures != [base]
 
 
 def tables(settings: Seq2SeqSettings, names: Collection[str]) -> Iterator[Row]:

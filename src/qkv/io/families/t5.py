@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from ..config import Config
-from ..weights import MAX_LAYERS, Family, Row
-from .decoder_rows import linear
+from ..weights import MAX_LAYERS, Family, Row, linear
 from .seq2seq import WRITING, Seq2SeqSettings, has_head, tables
 
 # The name says whether there is a gate, and which activation; "gated-gelu" alone means the tanh form.
@@ -37,7 +36,7 @@ def _settings(config: Config, proj: str, scales: bool, name: str, tied: bool) ->
     activation, written = config.choice("feed_forward_proj", FEED_FORWARD, default=proj)
     gated = config.raw("feed_forward_proj", proj).startswith("gated-")
     n_decoder_layers = config.optional("num_decoder_layers") or n_layers
-    reads_alone = config.raw("architectures", None) == [f"{name}EncoderModel"]
+    reads_alone = config.architectures == [f"{name}EncoderModel"]
     both = True if not reads_alone else config.raw("is_encoder_decoder", True)
     config.must_be(is_gated_act=gated, dense_act_fn=written, is_encoder_decoder=both, is_decoder=False)
     read = Seq2SeqSettings(

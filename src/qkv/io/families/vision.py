@@ -8,7 +8,7 @@ from typing import Any
 
 from ...ops.precision import Array
 from ..config import ACTIVATIONS, Config
-from ..weights import MAX_LAYERS, Row, linear
+from ..weights import MAX_LAYERS, Row, linear, norm
 
 MOST_PATCHES = 1 << 16
 
@@ -102,22 +102,6 @@ def square(config: Config, name: str, default: int) -> tuple[int, int]:
     return sides[0], sides[1]
 
 
-def labels(config: Config) -> tuple[str, ...]:
-    """The words of `id2label` by their numbers; without it there are as many labels as `num_labels` says, or two."""
-    given = config.raw("id2label", None)
-    if given is None:
-        return tuple(f"LABEL_{i}" for i in range(config.integer("num_labels", high=1 << 20, default=2)))
-    if not isinstance(given, dict) or set(given) != {str(i) for i in range(len(given))}:
-        raise config.wrong("id2label", "a word for each number from 0 on")
-    return tuple(str(given[str(i)]) for i in range(len(given)))
-
-
-def layer_norm(ours: str, foreign: str, axis: str) -> Iterator[Row]:
-    """The two rows of a layer norm over an axis."""
-    yield Row(f"{ours}.gamma", f"{foreign}.weight", axis)
-    yield Row(f"{ours}.beta", f"{foreign}.bias", axis)
-
-
 def layer_rows(ours: str, foreign: str, parts: Mapping[str, str], of: str = "", qkv_bias: bool = True) -> Iterator[Row]:
     """The tensors of a layer whose norms come before its parts.
 
@@ -127,13 +111,12 @@ def layer_rows(ours: str, foreign: str, parts: Mapping[str, str], of: str = "", 
     names = {part: f"{foreign}.{name}" for part, name in parts.items()}
     d_model, d_ff = f"{of}d_model", f"{of}d_ff"
     for letter in "QKV":
-        rows = linear(f"{ours}.attention", f"W_{letter}", f"b_{letter}", names[letter], d_model, d_model)
-        yield from rows if qkv_bias else [next(rows)]
-    yield from linear(f"{ours}.attention", "W_O", "b_O", names["O"], d_model, d_model)
-    yield from linear(f"{ours}.feed_forward", "W_1", "b_1", names["1"], d_model, d_ff)
-    yield from linear(f"{ours}.feed_forward", "W_2", "b_2", names["2"], d_ff, d_model)
-    yield from layer_norm(f"{ours}.norm_1", names["norm_1"], d_model)
-    yield from layer_norm(f"{ours}.norm_2", names["norm_2"], d_model)
+        yield from linear(f"{ours}.attention", letter, names[letter], d_model, d_model, qkv_bias)
+    yield from linear(f"{ours}.attention", "O", names["O"], d_model, d_model)
+    yield from linear(f"{ours}.feed_forward", "1", names["1"], d_model, d_ff)
+    yield from linear(f"{ours}.feed_forward", "2", names["2"], d_ff, d_model)
+    yield from norm(f"{ours}.norm_1", names["norm_1"], d_model)
+    yield from norm(f"{ours}.norm_2", names["norm_2"], d_model)
 
 
 def one_row(kernel: Array) -> Array:

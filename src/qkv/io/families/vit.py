@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from ..config import HARMLESS, Config
-from ..weights import Family, Row, linear
-from .vision import VisionSettings, first_row, labels, layer_norm, layer_rows, one_row, vision_settings
+from ..weights import Family, Row, linear, norm
+from .classifier import made_for, read_labels
+from .vision import VisionSettings, first_row, layer_rows, one_row, vision_settings
 
 # Of training, or of the head that paints what was masked, which is not read.
 UNREAD = HARMLESS | {"attention_probs_dropout_prob", "encoder_stride", "hidden_dropout_prob"}
@@ -18,18 +19,14 @@ PARTS = {
 
 
 def settings(config: Config) -> VisionSettings:
+    labels = read_labels(config) if made_for(config, "ImageClassification") else ()
     read = vision_settings(
-        config, activation="gelu", eps=1e-12, patch=16, labels=labels(config) if _classifies(config) else (),
-        qkv_bias=config.flag("qkv_bias", default=True),
+        config, activation="gelu", eps=1e-12, patch=16, labels=labels, qkv_bias=config.flag("qkv_bias", default=True),
         d_pooled=config.optional("pooler_output_size", config.integer("hidden_size")),
     )  # fmt: skip
     config.must_be(pooler_act="tanh")
     config.finish(harmless=UNREAD)
     return read
-
-
-def _classifies(config: Config) -> bool:
-    return "ViTForImageClassification" in (config.raw("architectures", None) or ())
 
 
 def rows(settings: VisionSettings, names: Collection[str]) -> Iterator[Row]:
@@ -41,11 +38,11 @@ def rows(settings: VisionSettings, names: Collection[str]) -> Iterator[Row]:
     yield Row("embeddings.W_position", "embeddings.position_embeddings", "1 n_positions d_model", cut=first_row)
     for i in range(settings.n_layers):
         yield from layer_rows(f"layers.{i}", f"encoder.layer.{i}", PARTS, qkv_bias=settings.qkv_bias)
-    yield from layer_norm("norm", "layernorm", "d_model")
+    yield from norm("norm", "layernorm", "d_model")
     if "pooler.dense.weight" in names:
-        yield from linear("pooler", "W", "b", "pooler.dense", "d_model", "d_pooled")
+        yield from linear("pooler", "", "pooler.dense", "d_model", "d_pooled")
     if settings.labels:
-        yield from linear("classifier", "W", "b", "classifier", "d_model", "n_labels")
+        yield from linear("classifier", "", "classifier", "d_model", "n_labels")
 
 
 VIT = Family(

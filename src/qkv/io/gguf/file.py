@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -89,8 +90,7 @@ class GGUFFile:
     def _check_places(self, header: Header) -> None:
         """Every tensor has a name of its own, and stands beside the others and within the file."""
         if len(self._places) < len(header.tensors):
-            names = [entry.name for entry in header.tensors]
-            twice = next(name for i, name in enumerate(names) if name in names[:i])
+            twice, _ = Counter(entry.name for entry in header.tensors).most_common(1)[0]
             raise header.damaged(f"{twice!r} stands in it twice")
         end = header.origin
         for name, (_, start, stop) in sorted(self._places.items(), key=lambda place: place[1][1:]):

@@ -16,6 +16,7 @@ ALIGNMENT = 32  # where `general.alignment` says nothing
 SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 TEXT, LIST = 8, 9
 MAX_NAME, MAX_AXES = 1024, 4
+MOST_TENSORS, LONGEST = 1 << 16, 64 * 2**20  # a header and its bytes; those of known models take a sixth of that
 LEAST_VALUE, LEAST_TENSOR = 13, 32  # bytes that an entry takes at least
 
 
@@ -64,6 +65,8 @@ class Header:
         if version not in VERSIONS:
             raise self.damaged(f"GGUF of version {version}")
         n_tensors, n_values = self._count(LEAST_TENSOR), self._count(LEAST_VALUE)
+        if n_tensors > MOST_TENSORS:
+            raise self.damaged(f"it has more than {MOST_TENSORS} tensors")
         self.metadata = self._metadata(n_values)
         self.tensors = [self._entry() for _ in range(n_tensors)]
         alignment = self.metadata.get("general.alignment", ALIGNMENT)
@@ -119,10 +122,12 @@ class Header:
             raise self.damaged(f"no UTF-8 at byte {start + error.start}") from None
 
     def _count(self, least_bytes: int) -> int:
-        """A number of things, for each of which the file still has bytes."""
+        """A number of things, for each of which the file still has bytes, and few enough to be kept in memory."""
         n = int(self._number("Q"))
         if n * least_bytes > len(self._data) - self._at:
             raise self.damaged(f"it ends before {n} things that it announces")
+        if n * least_bytes > LONGEST - self._at:
+            raise self.damaged(f"its header has more than {LONGEST} bytes")
         return n
 
     def _number(self, code: str) -> Any:

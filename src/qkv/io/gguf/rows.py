@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from ...ops.precision import Array
-from ..families.decoder_rows import linear, llama_feed_forward, llama_rows, norm, side_by_side
+from ..families.decoder_rows import llama_feed_forward, llama_rows, norm, side_by_side
 from ..families.decoders import DecoderSettings
-from ..weights import Row
+from ..weights import Row, linear
 
 # What a tensor is called, without its layer; and in a transformers checkpoint.
 TENSORS = {"embed_tokens": "token_embd", "norm": "output_norm", "lm_head": "output"}

@@ -162,7 +162,7 @@ class GGUFVocabulary:
         return FileError("config_value", path=self._path, name=PREFIX + name, expected=expected, value=value)
 
 
-def tokenizer_of(path: Path) -> Tokenizer:
+def tokenizer_at(path: Path) -> Tokenizer:
     """The tokenizer of a model's directory, or of a GGUF file; where there is none, the error that says so."""
     if not path.is_file():
         return read_tokenizer(path)

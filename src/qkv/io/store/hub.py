@@ -59,9 +59,12 @@ def pull(name: str, file: str | None = None) -> Stored:
         raise _refused(name, error) from None
     wanted = _wanted(name, {one.rfilename: one for one in about.siblings or []}, file)
     folder = unfinished(stored)
-    for one in wanted:
-        _fetch(name, one, about.sha or "main", folder)
-    _forget_others(folder, {one.rfilename for one in wanted})
+    try:
+        for one in wanted:
+            _fetch(name, one, about.sha or "main", folder)
+        _forget_others(folder, {one.rfilename for one in wanted})
+    except OSError as error:  # the disk, or another qkv that fetches the same
+        raise _refused(name, error) from None
     return finish(stored)
 
 
@@ -99,7 +102,8 @@ def _wanted(name: str, files: dict[str, Any], file: str | None) -> list[Any]:
         return [files[file]]
     weights = (WHOLE,) if WHOLE in files else PARTS
     found = [one for path, one in files.items() if any(fnmatchcase(path, known) for known in (*SETTINGS, *weights))]
-    found = [one for one in found if one.rfilename.count("/") <= 1 and not one.rfilename.startswith((".", "/"))]
+    found = [one for one in found if one.rfilename.count("/") <= 1 and not one.rfilename.startswith((".", "/"))
+             and "\\" not in one.rfilename]  # fmt: skip
     if not any(one.rfilename.endswith(".safetensors") for one in found) or "config.json" not in files:
         raise FileError("hub_no_weights", name=name, known=_packed(files))
     return sorted(found, key=lambda one: (one.size or 0, one.rfilename))

@@ -81,9 +81,12 @@ def finish(name: str) -> Stored:
 def find(name: str) -> Path | None:
     """What `qkv.load` takes of the model of that name; None where none was fetched."""
     folder = folder_of(name)
-    if not name or name.startswith((".", "/")) or folder.parent != models_folder() or not folder.is_dir():
+    if not name or name.startswith((".", "/")) or folder.parent != models_folder():
         return None
-    return _described(folder).path
+    try:
+        return _described(folder).path if folder.is_dir() else None
+    except (OSError, ValueError):  # no name that a folder may have
+        return None
 
 
 def all_stored() -> list[Stored]:

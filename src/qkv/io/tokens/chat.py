@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import datetime
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ...errors import ArgumentError, FileError, MissingExtraError
 from ..files import read_json, read_text
+from .sandbox import rendered
+from .special_tokens import SETTINGS, token_text
 
 EXPECTED = "a list of messages, each with role and content"
 
@@ -51,37 +51,13 @@ class ChatTemplate:
         listed = isinstance(messages, list | tuple) and all(isinstance(m, Mapping) for m in messages)
         if not listed or not messages or not all({"role", "content"} <= set(m) for m in messages):
             raise ArgumentError("model_input", name="messages", expected=EXPECTED, what=repr(messages)[:80])
-        environment = _sandbox()
         try:
-            template = environment.from_string(self.source)
-            text: str = template.render(messages=list(messages), add_generation_prompt=answer, **self.tokens)
+            return rendered(self.source, {"messages": list(messages), "add_generation_prompt": answer, **self.tokens})
+        except MissingExtraError:
+            raise
         except Exception as error:  # whatever a template may do: it is a program
             reason = " ".join(str(error).split()) or type(error).__name__
             raise FileError("chat", path=self.path, reason=reason) from None
-        return text
-
-
-def _sandbox() -> Any:
-    """Where templates run: as those of transformers do, without access to anything but what they are given."""
-    try:
-        from jinja2.exceptions import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment
-    except ImportError:
-        raise MissingExtraError("extra", package="jinja2", extra="models") from None
-
-    def raise_exception(reason: str) -> None:
-        raise TemplateError(reason)
-
-    def tojson(value: Any, indent: int | None = None) -> str:
-        return json.dumps(value, ensure_ascii=False, indent=indent)
-
-    environment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-    )
-    environment.filters["tojson"] = tojson
-    environment.globals["raise_exception"] = raise_exception
-    environment.globals["strftime_now"] = lambda form: datetime.datetime.now().strftime(form)
-    return environment
 
 
 def read_chat_template(directory: Path) -> ChatTemplate | None:
@@ -92,7 +68,7 @@ def read_chat_template(directory: Path) -> ChatTemplate | None:
     FileError
         config_value for one that is no text.
     """
-    path, own = directory / "tokenizer_config.json", directory / "chat_template.jinja"
+    path, own = directory / SETTINGS, directory / "chat_template.jinja"
     values = read_json(path) if path.exists() else {}
     source = read_text(own) if own.exists() else values.get("chat_template")
     if isinstance(source, list):  # several under names
@@ -107,6 +83,5 @@ def read_chat_template(directory: Path) -> ChatTemplate | None:
 
 
 def _text(token: Any) -> str:
-    """A token's text, which stands alone or with its properties."""
-    text = token.get("content") if isinstance(token, dict) else token
+    text = token_text(token)
     return text if isinstance(text, str) else ""

@@ -8,6 +8,7 @@ from typing import Any
 from ...errors import FileError
 from ..config import Config
 from ..files import read_json
+from .special_tokens import SETTINGS, token_text
 from .tokenizer import Tokenizer
 
 # What models put at the end of a turn; some files name only the end of the whole text.
@@ -27,7 +28,7 @@ def read_end_ids(directory: Path, config: Config, tokenizer: Tokenizer | None) -
     if path.exists():
         found |= set(_ids(Config(path)))
     if tokenizer is not None:
-        names = [*END_OF_TURN, _end_token(directory / "tokenizer_config.json")]
+        names = [*END_OF_TURN, _end_token(directory / SETTINGS)]
         found |= {number for number in map(tokenizer.id_of, filter(None, names)) if number is not None}
     return frozenset(found)
 
@@ -41,11 +42,10 @@ def _ids(config: Config) -> list[int]:
 
 
 def _end_token(path: Path) -> str | None:
-    """The token's text; the file writes it alone or with its properties."""
     if not path.exists():
         return None
     token = read_json(path).get("eos_token")
-    text = token.get("content") if isinstance(token, dict) else token
+    text: str | None = token_text(token)
     if text is not None and not isinstance(text, str):
         raise FileError("config_value", path=path, name="eos_token", expected="a token", value=token)
     return text

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ...errors import FileError
 from ..files import read_json
+from .special_tokens import SETTINGS, TOKENS, token_text
 from .tokenizer import Tokenizer
 
 ANY_MASK = "[MASK]"  # understood for every model, whatever its own is called
 USUAL = (ANY_MASK, "<mask>")
-FILES = ("tokenizer_config.json", "special_tokens_map.json")
 
 
 def read_mask_token(directory: Path, tokenizer: Tokenizer | None) -> str | None:
@@ -21,7 +21,7 @@ def read_mask_token(directory: Path, tokenizer: Tokenizer | None) -> str | None:
     FileError
         config_value for what is no token.
     """
-    named = next(filter(None, (_mask_token(directory / name) for name in FILES)), None)
+    named = next(filter(None, (_mask_token(directory / name) for name in (SETTINGS, TOKENS))), None)
     if tokenizer is None:
         return named
     known = (token for token in (named, *USUAL) if token is not None and tokenizer.id_of(token) is not None)
@@ -36,7 +36,7 @@ def gives_segments(directory: Path) -> bool:
     FileError
         config_value for what is no list of names.
     """
-    path = directory / FILES[0]
+    path = directory / SETTINGS
     names = read_json(path).get("model_input_names") if path.exists() else None
     if names is not None and not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
         raise FileError("config_value", path=path, name="model_input_names", expected="a list of names", value=names)
@@ -44,11 +44,10 @@ def gives_segments(directory: Path) -> bool:
 
 
 def _mask_token(path: Path) -> str | None:
-    """The token's text; the file writes it alone or with its properties."""
     if not path.exists():
         return None
     token = read_json(path).get("mask_token")
-    text = token.get("content") if isinstance(token, dict) else token
+    text: str | None = token_text(token)
     if text is not None and (not isinstance(text, str) or not text):
         raise FileError("config_value", path=path, name="mask_token", expected="a token", value=token)
     return text

@@ -24,6 +24,11 @@ KINDS = {
 }  # fmt: skip
 
 
+def token_text(value: Any) -> Any:
+    """The text of a token, which a file writes alone or with its properties."""
+    return value.get("content") if isinstance(value, dict) else value
+
+
 class SpecialTokens(Config):
     """`tokenizer_config.json`, and the special tokens in the files beside it.
 
@@ -52,8 +57,7 @@ class SpecialTokens(Config):
 
     def token(self, name: str, default: str | None = None) -> str | None:
         """The text of a special token, which stands alone or with its properties; None where there is none."""
-        value = self.raw(f"{name}_token", self._named.get(f"{name}_token", default))
-        text = value.get("content") if isinstance(value, dict) else value
+        text = token_text(self.raw(f"{name}_token", self._named.get(f"{name}_token", default)))
         if text is not None and not isinstance(text, str):
             raise self.wrong(f"{name}_token", "a token")
         return text
@@ -81,7 +85,7 @@ class SpecialTokens(Config):
     def _special(self, defaults: Mapping[str, str]) -> set[str]:
         found = {self.token(name, defaults.get(name)) for name in NAMES}
         value = self.raw("additional_special_tokens", self._named.get("additional_special_tokens")) or []
-        texts = [one.get("content") if isinstance(one, dict) else one for one in value if isinstance(value, list)]
+        texts = [token_text(one) for one in value if isinstance(value, list)]
         if not all(isinstance(text, str) for text in texts):
             raise self.wrong("additional_special_tokens", "a list of strings")
         return {str(text) for text in [*texts, *found] if text is not None}

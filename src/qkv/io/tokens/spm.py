@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +20,7 @@ UNIGRAM, BPE, CHAR = 1, 2, 4  # how a text is cut; 3 takes whole words and is no
 # The numbers of the fields that are read, in sentencepiece_model.proto.
 PIECES, TRAINER, NORMALIZER, DENORMALIZER = 1, 2, 3, 5
 VARINT, FIXED_64, BYTES, FIXED_32 = 0, 1, 2, 5  # how a field is written
-MOST_PIECES = 2_000_000
+MOST_PIECES, LONGEST_PIECE = 2_000_000, 512  # every place in a piece is tried as the seam of a merge
 
 
 @dataclass
@@ -61,12 +62,14 @@ class Pieces:
         if not self.texts:
             return "it has no pieces"
         if len(set(self.texts)) < len(self.texts):
-            twice = next(text for i, text in enumerate(self.texts) if text in self.texts[:i])
+            twice, _ = Counter(self.texts).most_common(1)[0]
             return f"{twice!r} stands in it twice"
         if not all(map(math.isfinite, self.scores)):
             return f"the score of {self.texts[[math.isfinite(s) for s in self.scores].index(False)]!r} is no number"
         if "" in self.texts:
             return "an empty piece stands in it"
+        if max(map(len, self.texts)) > LONGEST_PIECE:
+            return f"a piece of more than {LONGEST_PIECE} characters stands in it"
         return None if len(self.of_kind(UNKNOWN)) == 1 else "it must have one piece for what is unknown"
 
 

@@ -10,6 +10,8 @@ from typing import Any
 
 from ...errors import ArgumentError, FileError, MissingExtraError, QkvError
 from ..files import read_text
+from .growth import grows_too_much
+from .readable import readable
 from .special_tokens import SpecialTokens
 from .spm_tokenizer import BEGINNING
 from .vocabularies import byte_pairs, sentencepiece, wordpiece
@@ -46,11 +48,15 @@ class Tokenizer:
         text, self._path = read_text(path) if text is None else text, path
         with self._refused():
             self._inner: Any = tokenizers.Tokenizer.from_str(text)
+            if grows_too_much(self._inner):
+                raise FileError("damaged", path=path, reason="its steps would make a text thousands of times as long")
         self._inner.no_truncation()
         self._inner.no_padding()
         self._prefix = prefix
-        added = self._inner.get_added_tokens_decoder().values() if prefix else ()
-        self._special = tuple(token.content for token in added if token.special)
+        added = self._inner.get_added_tokens_decoder()
+        self._added = frozenset(added)
+        self._special = tuple(token.content for token in added.values() if prefix and token.special)
+        self._of_bytes = "ByteLevel" in repr(self._inner.decoder)
 
     @property
     def vocab_size(self) -> int:
@@ -95,10 +101,10 @@ class Tokenizer:
                 encoding = self._inner.encode(text, add_special_tokens=False)
             except TypeError:
                 raise ArgumentError("model_input", name="text", expected="valid Unicode", what=ascii(text)) from None
-        if max_tokens is not None:
-            around = self.n_special_tokens if special_tokens else 0
-            encoding.truncate(max(0, max_tokens - around))
-        ids: list[int] = self._inner.post_process(encoding, None, special_tokens).ids
+            if max_tokens is not None:
+                around = self.n_special_tokens if special_tokens else 0
+                encoding.truncate(max(0, max_tokens - around))
+            ids: list[int] = self._inner.post_process(encoding, None, special_tokens).ids
         return ids
 
     def encode_pair(self, first: str, second: str) -> tuple[list[int], list[int]]:
@@ -111,17 +117,28 @@ class Tokenizer:
         """
         for text in (first, second):
             self.encode(text, special_tokens=False)  # which refuses what is no text
-        encoding = self._inner.encode(first, second)
+        with self._refused():
+            encoding = self._inner.encode(first, second)
         return encoding.ids, encoding.type_ids
 
     def decode(self, ids: Iterable[int], *, special_tokens: bool = False) -> str:
         """The text of ids, with or without the special tokens among them."""
-        text: str = self._inner.decode(self._known(ids), skip_special_tokens=not special_tokens)
+        known = self._known(ids)
+        with self._refused():
+            text: str = self._inner.decode(known, skip_special_tokens=not special_tokens)
         return text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """The tokens of ids as the vocabulary spells them, such as ##ing or [CLS]."""
         return [self._inner.id_to_token(i) for i in self._known(ids)]
+
+    def readable(self, ids: Iterable[int]) -> list[str]:
+        """As `tokens`, but a token of bytes as the text that it stands for; Ġ still is a space, Ċ a new line."""
+        known = self._known(ids)
+        spelled = self.tokens(known)
+        if not self._of_bytes:
+            return spelled
+        return [text if i in self._added else readable(text) for i, text in zip(known, spelled, strict=True)]
 
     def knows(self, token: int) -> bool:
         """Whether an id stands for a token; models often have more rows than that."""

@@ -12,6 +12,7 @@ from ...ops import softmax
 from ...ops.precision import Array
 from . import sampling
 
+STRONGEST, LONG = 1e6, 10.0  # penalties beyond which a quotient or a power may be no finite number
 # What has no meaning where nothing is drawn and no text is certain before the end.
 DRAWING = ("temperature", "top_k", "top_p", "min_p", "seed", "stop", "slide")
 
@@ -29,7 +30,7 @@ class Asked:
     top_p, min_p : float or None
         Which tokens may be drawn, in this order after the temperature: see `qkv.models.generation.sampling`.
     repetition_penalty : float
-        1: none. Counts before everything else.
+        1: none. Counts before everything else. From 1e-6 to 1e6.
     stop : str or sequence of str
         Texts at which to stop. They are not given out; of ids, the one that completed the text is.
     seed : int or None
@@ -40,7 +41,7 @@ class Asked:
         Above 1: keep so many continuations beside each other and give the best, see
         `qkv.models.generation.beams`. Nothing is drawn then.
     length_penalty : float
-        Of beams: above 0 longer ones gain, below 0 shorter ones.
+        Of beams: above 0 longer ones gain, below 0 shorter ones. From -10 to 10.
     early_stopping : bool or "never"
         When beams end: True, once n_beams have; False, once none seems to become better; "never", once none can.
     """
@@ -69,19 +70,17 @@ class Asked:
                 raise ArgumentError("number", name=name, expected="from 0 to 1", value=value)
         if not (_is_number(self.temperature) and self.temperature >= 0):
             raise ArgumentError("number", name="temperature", expected="a number of at least 0", value=self.temperature)
-        if not (_is_number(self.repetition_penalty) and self.repetition_penalty > 0):
-            value = self.repetition_penalty
-            raise ArgumentError("number", name="repetition_penalty", expected="a number above 0", value=value)
-        words = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop)
-        if not all(isinstance(word, str) and word for word in words):
+        for name, low, high in (("repetition_penalty", 1 / STRONGEST, STRONGEST), ("length_penalty", -LONG, LONG)):
+            if not (_is_number(value := getattr(self, name)) and low <= value <= high):
+                raise ArgumentError("number", name=name, expected=f"from {low} to {high}", value=value)
+        words = (self.stop,) if isinstance(self.stop, str) else self.stop
+        if not isinstance(words, list | tuple) or not all(isinstance(word, str) and word for word in words):
             raise ArgumentError("model_input", name="stop", expected="text, or a list of texts", what=repr(self.stop))
-        object.__setattr__(self, "stop", words)
+        object.__setattr__(self, "stop", tuple(words))
         self._check_beams()
 
     def _check_beams(self) -> None:
-        if not _is_number(self.length_penalty):
-            raise ArgumentError("number", name="length_penalty", expected="a finite number", value=self.length_penalty)
-        if self.early_stopping not in (True, False, "never"):
+        if not isinstance(self.early_stopping, bool | str) or self.early_stopping not in (True, False, "never"):
             choices = "True, False, never"
             raise ArgumentError("choice", name="early_stopping", choices=choices, value=self.early_stopping)
         alone = ("length_penalty", "early_stopping") if self.n_beams == 1 else DRAWING

@@ -15,8 +15,8 @@ from .asked import Asked
 from .run import Run
 
 if TYPE_CHECKING:
-    from ..answer_run import AnswerRun
     from ..decoder import Decoder
+    from .answer_run import AnswerRun
 
 
 @dataclass(frozen=True)

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ...errors import ArgumentError
-from ...io.gguf.tokenizer import tokenizer_of
-from ...layers.kept import PACKINGS
+from ...layers.cached_rows import PACKINGS
 from ...ops.precision import Array
+from ..inputs import tokenizer_of
 from . import beams, drafting
-from .asked import Asked, pick
+from .asked import Asked
+from .growing import Growing, best, one_by_one, piece_by_piece, whole
 from .prefix import PrefixCache
 from .run import Run
-from .text import Writer
 
 if TYPE_CHECKING:
     from ..decoder import Decoder
 
-__all__ = ["Asked", "Means", "generate", "pick", "stream"]
-
 
 @dataclass
-class Means:
-    """With what to continue: none of it changes the result, but for the rounding of `kv_dtype`.
+class Shortcuts:
+    """What makes it sooner or smaller: none of it changes the result, but for the rounding of `kv_dtype`.
 
     Attributes
     ----------
@@ -47,6 +42,25 @@ class Means:
         if self.kv_dtype is not None and self.kv_dtype not in PACKINGS:
             raise ArgumentError("choice", name="kv_dtype", choices=", ".join((*PACKINGS, "None")), value=self.kv_dtype)
 
+    @classmethod
+    def of(
+        cls, model: Decoder, draft: Decoder | drafting.Drafter | None, n_draft: int | None,
+        cache: PrefixCache | None, kv_dtype: str | None,
+    ) -> Shortcuts:  # fmt: skip
+        """As they are given to `model.generate`."""
+        drafter: Any = draft
+        if isinstance(draft, type(model)):
+            drafter = drafting.Draft(draft, 4 if n_draft is None else n_draft)
+        elif n_draft is not None:
+            raise ArgumentError("unused", name="n_draft", reason="no draft model is given")
+        if drafter is not None and not hasattr(drafter, "propose"):
+            expected = "a decoder, a Draft or a Lookup"
+            raise ArgumentError("model_input", name="draft", expected=expected, what=type(drafter).__name__)
+        if cache is not None and not isinstance(cache, PrefixCache):
+            expected = "a PrefixCache of this model"
+            raise ArgumentError("model_input", name="cache", expected=expected, what=type(cache).__name__)
+        return cls(drafter, cache, kv_dtype)
+
     def check(self, model: Decoder, n_sequences: int, asked: Asked) -> None:
         """All of it fits the model, what is asked for, and each other."""
         for name, other, given in (
@@ -64,127 +78,56 @@ class Means:
             self.draft.check(model)
 
 
-@dataclass
-class _Row:
-    """One sequence of a batch: what it was given, what came, what is left of it in the caches."""
-
-    prompt: list[int]
-    rng: np.random.Generator
-    writer: Writer | None
-    new: list[int] = field(default_factory=list)
-    pieces: list[str] = field(default_factory=list)
-    context: list[int] = field(default_factory=list)
-    done: bool = False
-
-    def take(self, token: int, is_end: bool) -> None:
-        if is_end:
-            self.done = True
-            return
-        self.new.append(token)
-        if self.writer is not None:
-            self.pieces.append(self.writer.add(token))
-            self.done = self.writer.stopped
-
-    def finish(self) -> None:
-        if self.writer is not None:
-            self.pieces.append(self.writer.finish())
-
-
-def generate(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool, means: Means) -> list[Any]:
+def generate(
+    model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool, shortcuts: Shortcuts
+) -> list[Any]:
     """The continuation of each sequence, computed together."""
-    rows = _rows(model, sequences, asked, as_text, means)
-    for _ in _steps(model, rows, asked, means):
-        pass
-    for row in rows:
-        row.finish()
-    return ["".join(row.pieces) if as_text else row.new for row in rows]
+    growing = _begun(model, sequences, asked, as_text, shortcuts)
+    return whole(growing, _steps(model, growing, asked, shortcuts))
 
 
-def stream(model: Decoder, sequence: Array, asked: Asked, as_text: bool, means: Means) -> Iterator[Any]:
+def stream(model: Decoder, sequence: Array, asked: Asked, as_text: bool, shortcuts: Shortcuts) -> Iterator[Any]:
     """The continuation of one sequence, piece by piece."""
-    rows = _rows(model, [sequence], asked, as_text, means)  # what is wrong is said before the first piece is asked for
-    return _pieces(model, rows, asked, as_text, means)
+    growing = _begun(
+        model, [sequence], asked, as_text, shortcuts
+    )  # what is wrong is said before the first piece is due
+    return piece_by_piece(growing[0], _steps(model, growing, asked, shortcuts))
 
 
-def _pieces(model: Decoder, rows: list[_Row], asked: Asked, as_text: bool, means: Means) -> Iterator[Any]:
-    row, given = rows[0], 0
-    for _ in _steps(model, rows, asked, means):
-        found: Sequence[Any] = row.pieces if as_text else row.new
-        yield from (piece for piece in found[given:] if piece != "")
-        given = len(found)
-    row.finish()
-    if as_text and row.pieces[-1]:
-        yield row.pieces[-1]
-
-
-def _rows(model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool, means: Means) -> list[_Row]:
-    means.check(model, len(sequences), asked)
+def _begun(
+    model: Decoder, sequences: Sequence[Array], asked: Asked, as_text: bool, shortcuts: Shortcuts
+) -> list[Growing]:
+    shortcuts.check(model, len(sequences), asked)
     limit = model.settings.n_positions
     for ids in sequences:
         if limit is not None and not asked.slide and len(ids) + asked.max_new_tokens > limit:
             raise ArgumentError("too_long_to_go_on", size=len(ids), new=asked.max_new_tokens, limit=limit)
-    tokenizer = model.tokenizer
-    if tokenizer is None and (as_text or asked.stop):
-        tokenizer = tokenizer_of(model.directory or Path())
-    return [
-        _Row(
-            ids.tolist(), np.random.default_rng(asked.seed),
-            Writer(tokenizer, ids.tolist(), asked.stop) if tokenizer and (as_text or asked.stop) else None,
-            context=_fitted(ids.tolist(), limit),
-        )
-        for ids in sequences
-    ]  # fmt: skip
+    tokenizer = tokenizer_of(model) if as_text or asked.stop else None
+    return [Growing.begin(ids, asked, as_text, tokenizer) for ids in sequences]
 
 
-def _steps(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
-    """Give every row its next tokens, again and again."""
+def _steps(model: Decoder, growing: list[Growing], asked: Asked, shortcuts: Shortcuts) -> Iterator[None]:
+    """Give each its next tokens, again and again."""
+    limit = model.settings.n_positions
     if asked.n_beams > 1:
-        return _best(model, rows, asked, means)
-    if means.draft is not None:
-        return _drafted(model, rows, asked, means)
-    return _one_by_one(model, rows, asked, means)
+        yield from best(growing, beams.search(model, [one.ids for one in growing], asked, shortcuts.kv_dtype))
+    elif shortcuts.draft is not None:
+        yield from _drafted(model, growing, asked, shortcuts)
+    elif shortcuts.cache is not None:
+        cache = shortcuts.cache.begin()
+        yield from one_by_one(lambda contexts: cache.logits(contexts[0]), growing, asked, model.end_ids, limit)
+    else:
+        yield from one_by_one(Run(model, shortcuts.kv_dtype).logits, growing, asked, model.end_ids, limit)
 
 
-def _one_by_one(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
-    """One token for every row at each step; a row that has ended goes along until all have."""
-    limit, run = model.settings.n_positions, Run(model, means.kv_dtype)
-    cache = None if means.cache is None else means.cache.begin()
-    for _ in range(asked.max_new_tokens):
-        for row in rows:
-            row.context = _fitted(row.context, limit)
-        logits = run.logits([row.context for row in rows]) if cache is None else cache.logits(rows[0].context)
-        for row, last in zip(rows, logits):
-            token = pick(last, row.prompt + row.new, asked, row.rng)
-            if not row.done:
-                row.take(token, token in model.end_ids)
-            row.context.append(token)
-        yield
-        if all(row.done for row in rows):
-            return
-
-
-def _drafted(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
-    """One row after the other, for in each another number of proposals is accepted."""
-    assert means.draft is not None
-    for row in rows:
-        cache = (PrefixCache(model, means.kv_dtype) if means.cache is None else means.cache).begin()
-        tokens = drafting.tokens(cache, means.draft.begin(), row.context, asked, row.rng)
+def _drafted(model: Decoder, growing: list[Growing], asked: Asked, shortcuts: Shortcuts) -> Iterator[None]:
+    """One after the other, for in each another number of proposals is accepted."""
+    assert shortcuts.draft is not None
+    for one in growing:
+        cache = (PrefixCache(model, shortcuts.kv_dtype) if shortcuts.cache is None else shortcuts.cache).begin()
+        tokens = drafting.tokens(cache, shortcuts.draft.begin(), one.ids, asked, one.rng)
         for _, token in zip(range(asked.max_new_tokens), tokens):
-            row.take(token, token in model.end_ids)
+            one.take(token, token in model.end_ids)
             yield
-            if row.done:
+            if one.done:
                 break
-
-
-def _best(model: Decoder, rows: list[_Row], asked: Asked, means: Means) -> Iterator[None]:
-    """All that beams have found, at once."""
-    found = beams.search(model, [row.context for row in rows], asked, means.kv_dtype)
-    for row, best in zip(rows, found):
-        for token in best[0].ids:
-            row.take(token, is_end=False)
-    yield
-
-
-def _fitted(ids: list[int], limit: int | None) -> list[int]:
-    """The newer half, where they are more than the model has positions."""
-    return ids if limit is None or len(ids) <= limit else ids[-max(1, limit - limit // 2) :]

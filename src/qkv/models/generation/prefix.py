@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import numpy as np
 from ...contract import is_edited, step
 from ...errors import ArgumentError
 from ...ops.precision import Array
+from .sampling import finite
 
 if TYPE_CHECKING:
     from ..decoder import Decoder
@@ -50,7 +52,7 @@ class PrefixCache:
     """
 
     def __init__(self, model: Decoder, kv_dtype: str | None = None) -> None:
-        self.model, self.kv_dtype = model, kv_dtype
+        self.model, self.kv_dtype, self._one = model, kv_dtype, threading.Lock()
         self.clear()
         self.begin()
 
@@ -83,6 +85,10 @@ class PrefixCache:
 
     def logits(self, ids: Sequence[int], n: int = 1) -> Array:
         """The logits (n, vocab_size) after each of the last `n` tokens of `ids`, with what is held already."""
+        with self._one:  # threads that share it take turns
+            return self._logits(ids, n)
+
+    def _logits(self, ids: Sequence[int], n: int) -> Array:
         if self._n_steps == 0 and (self._is_edited or is_edited()):
             self.clear()
         n_reused = min(_common(self._ids, ids), len(ids) - n)
@@ -98,7 +104,7 @@ class PrefixCache:
             self._n_steps += 1
             hidden = self.model.forward(np.array(ids[n_reused:], np.intp), self._caches)
             self._ids = list(ids)  # an error on the way leaves fewer than the caches hold, never more
-            return self.model.head(hidden[-n:])
+            return finite(self.model.head(hidden[-n:]))
 
     def _fits(self, n_reused: int, length: int) -> bool:
         """Whether all that is held was turned as a sequence of that length is."""
@@ -120,4 +126,7 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
     >>> _common([1, 2, 3], [1, 2, 4, 3])
     2
     """
-    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), min(len(a), len(b)))
+    least = min(len(a), len(b))
+    if a[:least] == b[:least]:  # a sequence that only grew, as at each step: not token by token
+        return least
+    return next((i for i, (x, y) in enumerate(zip(a, b)) if x != y), least)

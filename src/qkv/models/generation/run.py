@@ -11,6 +11,7 @@ from ...contract import step
 from ...layers import KVCache
 from ...ops.precision import Array
 from ..inputs import left_padded
+from .sampling import finite
 
 if TYPE_CHECKING:
     from ..decoder import Decoder
@@ -95,4 +96,4 @@ class Run:
 
     def _last(self, ids: Array) -> Array:
         hidden = self._model.forward(ids, self._caches, self._starts)
-        return self._model.head(hidden[:, -1])
+        return finite(self._model.head(hidden[:, -1]))

@@ -6,8 +6,27 @@ from collections.abc import Collection
 
 import numpy as np
 
+from ...errors import ArgumentError
 from ...ops import softmax
 from ...ops.precision import Array
+
+
+def finite(logits: Array) -> Array:
+    """The logits (..., vocab_size), if the largest of each row is a number: of others no token follows.
+
+    Raises
+    ------
+    ArgumentError
+
+    Examples
+    --------
+    >>> finite(np.array([-np.inf, 0.0]))
+    array([-inf,   0.])
+    """
+    largest = logits.max(axis=-1)
+    if not np.isfinite(largest).all():
+        raise ArgumentError("logits", what="NaN" if np.isnan(largest).any() else "no finite largest one")
+    return logits
 
 
 def temperature(logits: Array, t: float) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...errors import ArgumentError
 from ...ops.precision import Array
-from ..inputs import Given
+from ..inputs import Given, only
 
 if TYPE_CHECKING:
     from ..decoder import Decoder
@@ -115,7 +115,7 @@ def compare_strategies(
     if not isinstance(strategies, Mapping) or not all(isinstance(how, Mapping) for how in strategies.values()):
         expected = "a mapping of names to settings"
         raise ArgumentError("model_input", name="strategies", expected=expected, what=type(strategies).__name__)
-    ids = model.read_one("the prompt", prompt)
+    ids = only(model.read(prompt), "the prompt")
     found = []
     for name, how in strategies.items():
         drawn = {"seed": seed} if how.get("temperature", 0) else {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..io.families.decoders import DecoderSettings
+from ..io.families.seq2seq import Seq2SeqSettings
 from ..layers import (
     Block,
     Experts,
@@ -28,14 +29,14 @@ NORMS = {"rms": RMSNorm, "layer": LayerNorm}
 def decoder_from_weights(settings: DecoderSettings, weights: dict[str, Any]) -> Decoder:
     """The model of these settings and of weights in nested dicts, by the names of the fields."""
     table = dict(weights["embeddings"])
-    norm = _norm(settings, table.pop("norm", None))
+    norm = norm_of(settings, table.pop("norm", None))
     embeddings = TokenEmbeddings(**table, norm=norm, scale=settings.embedding_scale)
     W = weights["head"]["W"] if "head" in weights else embeddings.W_word.T if settings.tied else None
     layers = []
     for i in range(settings.n_layers):
         layers.append(_block(settings, i, weights["layers"].pop(str(i))))
         layers[-1].join()  # which moves weights: what they were read into is let go of, layer by layer
-    final = _norm(settings, weights.get("norm"))
+    final = norm_of(settings, weights.get("norm"))
     classifier = LastTokenClassifier(**weights["classifier"]) if "classifier" in weights else None
     return Decoder(embeddings, layers, final, Head(W, settings.final_softcap), settings, classifier=classifier)
 
@@ -48,7 +49,7 @@ def _block(settings: DecoderSettings, layer: int, weights: dict[str, Any]) -> Bl
         feed_forward=_feed_forward(settings, dict(weights["feed_forward"])),
         order=settings.order,
         parallel=settings.parallel,
-        **{place: _norm(settings, weights.get(place)) for place in places},
+        **{place: norm_of(settings, weights.get(place)) for place in places},
     )
 
 
@@ -81,7 +82,7 @@ def _attention(settings: DecoderSettings, layer: int, weights: dict[str, Any]) -
         for name in {"q_norm", "latent_norm"} & weights.keys():
             weights[name] = RMSNorm(**weights[name])  # of an eps of its own, whatever the file says of the others
         return LatentAttention(**weights, n_heads=settings.n_heads, rotary=rotary or Rotary(), rules=rules)
-    q_norm, k_norm = (_norm(settings, weights.pop(name, None)) for name in ("q_norm", "k_norm"))
+    q_norm, k_norm = (norm_of(settings, weights.pop(name, None)) for name in ("q_norm", "k_norm"))
     return MultiHeadAttention(
         **weights,
         n_heads=settings.n_heads,
@@ -93,5 +94,6 @@ def _attention(settings: DecoderSettings, layer: int, weights: dict[str, Any]) -
     )
 
 
-def _norm(settings: DecoderSettings, weights: dict[str, Any] | None) -> Norm | None:
+def norm_of(settings: DecoderSettings | Seq2SeqSettings, weights: dict[str, Any] | None) -> Norm | None:
+    """A norm of the kind that the settings name; None where the weights have none."""
     return None if weights is None else NORMS[settings.norm](**weights, eps=settings.eps)

@@ -40,7 +40,7 @@ def packed(x: Array, packing: str | None) -> tuple[Array, ...]:
 
 
 @dataclass(eq=False)
-class Kept:
+class CachedRows:
     """Rows (..., T, d) that grow at their end.
 
     Attributes

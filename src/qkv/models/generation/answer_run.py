@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..contract import step
-from ..io.target import Target
-from ..ops.precision import Array
-from .inputs import left_padded
-from .sides import Source
+from ...contract import step
+from ...io.target import Target
+from ...ops.precision import Array
+from ..inputs import left_padded
+from ..source import Source
+from .sampling import finite
 
 if TYPE_CHECKING:
-    from .seq2seq import EncoderDecoder
+    from ..seq2seq import EncoderDecoder
 
 
 class AnswerRun:
@@ -47,7 +48,7 @@ class AnswerRun:
             hidden = self._model.decoder(ids, self._source, self._caches, self._starts)
             logits = self._model.head(hidden[:, -1])
         self._n_steps += 1
-        return allowed(logits, self._model.target, first=self._n_steps == 1)
+        return finite(allowed(logits, self._model.target, first=self._n_steps == 1))
 
     def select(self, members: Sequence[int]) -> None:
         """Go on with these answers, in this order; one may come several times."""

@@ -82,7 +82,8 @@ MESSAGES = {
     "not_of_text": "this is for an encoder or a decoder of text, and the model is of another kind ({kind}); "
     "qkv see shows the heads of all kinds",
     # fetching models
-    "no_model_there": "no such file: {path}, and no model of that name was fetched; qkv models list shows those that were",
+    "no_model_there": "no such file: {path}, and no model of that name was fetched; "
+    "qkv models list shows those that were",
     "no_model": "no model was named: say --model PATH, or fetch a small one first: qkv models pull {small}",
     "hub": "{name} cannot be fetched: {reason}",
     "hub_file": "{name} has no file {file!r} that is a GGUF; there are: {known}",

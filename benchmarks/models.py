@@ -182,16 +182,13 @@ def decode(n_threads: int, quick: bool = False) -> list[Row]:
     for name, one in contenders(n_threads).items():
         token = int(np.argmax(one.start(ids)))
         runs[name] = (lambda one=one: one.back(N_PROMPT), lambda one=one, token=token: _steps(one, token))
-    times = _in_turns(runs)
     products, size = contenders(n_threads)["qkv"].products()  # type: ignore[attr-defined]
     packed = np.fromfile(model_file(), np.int64)
     parts = np.array_split(packed, n_threads)
     with ThreadPoolExecutor(n_threads) as pool, open_gguf(model_file()) as file:
-        lower = {
-            PRODUCTS: lambda: [products() for _ in range(N_NEW)],
-            PACKED: lambda: [list(pool.map(np.max, parts)) for _ in range(N_NEW)],
-        }
-        times |= _in_turns({name: (lambda: None, run) for name, run in lower.items()})
+        runs[PRODUCTS] = (lambda: None, lambda: [products() for _ in range(N_NEW)])
+        runs[PACKED] = (lambda: None, lambda: [list(pool.map(np.max, parts)) for _ in range(N_NEW)])
+        times = _in_turns(runs)
         unpacking = _in_turns({UNPACKING: (lambda: None, lambda: [file.read(name) for name in file.shapes])})
     times |= {name: [N_NEW * one for one in seconds] for name, seconds in unpacking.items()}  # each token, all of them
     read = {"qkv": size, PRODUCTS: size, PACKED: packed.nbytes, UNPACKING: packed.nbytes}

@@ -165,7 +165,8 @@ def test_without_files_no_pooling_is_guessed(tmp_path: Path) -> None:
     copy = Copy(tmp_path)
     (copy / "modules.json").unlink()
     model = copy.load()
-    with pytest.raises(QkvError, match=r"has no modules\.json .* say it with pooling=, one of cls"):
+    told = r"has no modules\.json .* say it with pooling=, or --pooling on the command line: one of cls"
+    with pytest.raises(QkvError, match=told):
         model.encode("the cat")
     np.testing.assert_allclose(model.encode("the cat", pooling="cls"), model("the cat")[0], **CLOSE)
 

@@ -48,6 +48,13 @@ class Joined:
         self.places = [slice(start, end) for start, end in pairwise(ends)]
         self.parts = tuple(self.whole[:, place] for place in self.places)
 
+    def holds(self, matrices: tuple[Array, ...]) -> bool:
+        """Whether these are still its parts, none replaced and none moved."""
+        for mine, given in zip(self.parts, matrices):  # noqa: SIM110  (asked for each token: a generator takes as long)
+            if mine is not given:
+                return False
+        return True
+
 
 def products(joined: Joined | None, x: Array, *matrices: Array) -> list[Array]:
     """`x` (..., d_in) times each of the matrices: at once, if they are still the parts of `joined`.
@@ -58,7 +65,7 @@ def products(joined: Joined | None, x: Array, *matrices: Array) -> list[Array]:
     >>> products(joined, np.array([[4.0, 5.0]]), *joined.parts)
     [array([[4., 5.]]), array([[27.]])]
     """
-    if joined is None or any(mine is not given for mine, given in zip(joined.parts, matrices)):
+    if joined is None or not joined.holds(matrices):
         return [linear(x, W) for W in matrices]
     whole = linear(x, joined.whole)
     return [whole[..., place] for place in joined.places]

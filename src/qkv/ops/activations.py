@@ -137,9 +137,8 @@ def _sigmoid(x: Array) -> Array:
 
 
 def _times(x: Array, gate: Array) -> Array:
-    """x * gate, where -inf times a closed gate is 0, its limit."""
-    with np.errstate(invalid="ignore"):
-        return np.where(np.isneginf(x), x.dtype.type(0), x * gate)
+    """x * gate, where -inf times a closed gate is 0, its limit: what is lowest and finite gives that."""
+    return np.maximum(x, np.finfo(x.dtype).min) * gate
 
 
 def _by_chunks(function: Callable[[Array], Array], x: Array) -> Array:

@@ -97,8 +97,8 @@ def attention(
     array([[1., 2., 3.],
            [4., 5., 6.]])
     """
-    asked = (mask, bias, window, softcap, sinks)
-    if causal is return_weights is return_lse is False and all(a is None for a in asked) and _nobody_asks_how(offset):
+    nothing_more = mask is bias is window is softcap is sinks is None
+    if nothing_more and causal is return_weights is return_lse is False and _nobody_asks_how(offset):
         row = one_query(q, k, v, scale, TINY)
         if row is not None:
             return row

@@ -126,14 +126,15 @@ def _mean(x: Array, axis: tuple[int, ...]) -> Array:
 
 def _affine(normed: Array, gamma: ArrayLike | None, beta: ArrayLike | None, axes: tuple[int, ...]) -> Array:
     """gamma * normed + beta, with gamma and beta laid along the normalised axes."""
-    along = [normed.shape[a] if a in axes else 1 for a in range(normed.ndim)]
+    expected = tuple([normed.shape[a] for a in axes])
 
     def laid(name: str, values: ArrayLike) -> Array:
         values = number(name, values).astype(normed.dtype, copy=False)
-        expected = tuple(normed.shape[a] for a in axes)
         if values.shape != expected:
             raise ShapeError("shape", name=name, expected=expected, shape=values.shape)
-        return values.reshape(along)
+        if axes == (normed.ndim - 1,):
+            return values
+        return values.reshape([normed.shape[a] if a in axes else 1 for a in range(normed.ndim)])
 
     if gamma is not None:
         normed = normed * laid("gamma", gamma)

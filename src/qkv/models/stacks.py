@@ -109,7 +109,7 @@ class Stack:
 @singledispatch
 def stacks_of(settings: Any) -> tuple[Stack, ...]:
     """The stacks of a model with these settings, those of a source first."""
-    raise NotImplementedError(f"a family whose settings are {type(settings).__name__} is to be added here")
+    raise TypeError(f"a family whose settings are {type(settings).__name__} is to be added here")
 
 
 @stacks_of.register

@@ -56,6 +56,7 @@ def _unpack(package: Path, target: Path) -> None:
                 while chunk := source.read(CHUNK):
                     digest.update(chunk)
                     out.write(chunk)
+    # zipfile raises NotImplementedError for a compression it does not know, RuntimeError for a file that is encrypted
     except (KeyError, zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, OSError) as error:
         target.unlink(missing_ok=True)
         raise FileError("package", package=PACKAGE, reason=" ".join(str(error).split())) from None
